@@ -11,12 +11,16 @@ export const LONG_SPECS = [
   'test/contract/redis-clock.spec.ts',
   'test/docs/consumer.spec.ts',
   'test/docs/recipes.spec.ts',
+  'test/e2e/command-line.spec.ts',
   'test/e2e/redis-node-silence.spec.ts',
   'test/fencing/conformance-ages.spec.ts',
   'test/nest/one-copy.spec.ts',
   'test/regressions/moved-servers.spec.ts',
   'test/regressions/nothing-left.spec.ts',
+  'test/topologies/cluster.spec.ts',
   'test/topologies/failover.spec.ts',
+  'test/topologies/failovers/failovers.spec.ts',
+  'test/topologies/sentinel.spec.ts',
 ];
 
 export default {

@@ -29,7 +29,10 @@ export {
 export type { HeaderToken, ReceivedFencingToken } from './fencing/fencing-token-header.ts';
 export type { LockEvent, LockEventListener } from './core/events.ts';
 export type { LockInspection, NodeInspection } from './core/nodes/inspect.ts';
-export type { Lock } from './core/lock.ts';
+export type { LockList, RevokedLock } from './core/nodes/operate.ts';
+export type { ProcessIdentity } from './core/process-identity.ts';
+export type { LockStatus, NodeState, NodeStatus } from './core/nodes/status.ts';
+export type { Lock, OwnLock, OwnLocks, WaitingCall } from './core/lock.ts';
 export { REDLOCK_DEFAULTS } from './core/options/options.ts';
 export type {
   AcquireOptions,
@@ -67,6 +70,7 @@ export type {
   RedlockModuleOptions,
   RedlockOptionsFactory,
 } from './nest/redlock-module-options.ts';
+export type { CallTrace, LockTelemetry } from './nest/telemetry.ts';
 export { RedlockModule } from './nest/redlock.module.ts';
 export { ClientSignal, FencingTokenHeader } from './nest/transport/request-parameters.ts';
 export { LockExceptionFilter } from './nest/transport/lock-exception.filter.ts';

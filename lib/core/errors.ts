@@ -75,7 +75,7 @@ export abstract class RedlockError extends Error {
 
 /** Fields of all classes; what an error does not have is undefined, and so not written. */
 const IN_JSON =
-  'name code message keys where key token currentToken reason option waitedMs holderRemainingMs isHeldHere quorum nodeCount causes';
+  'name code message keys where key token currentToken reason option waitedMs holderRemainingMs isHeldHere process revoked quorum nodeCount causes';
 
 /**
  * Whether `error` is one of this package, also when it comes from another copy of it.
@@ -103,8 +103,12 @@ export class LockBusyError extends RedlockError {
     readonly causes: readonly NodeCause[] = [],
     /** Whether this process itself holds one of the keys: another call of it, a lock that it forgot to release, or `minHold`. */
     readonly isHeldHere = false,
+    /** Process that holds it, and since when, for people. Missing where that is not known yet: nobody waits for it. */
+    readonly process?: string,
   ) {
-    const holder = isHeldHere ? 'this process (a call that runs, or forgot release())' : 'another';
+    const holder = isHeldHere
+      ? 'this process (a call that runs, or forgot release())'
+      : (process ?? 'another');
     const leftMs = Math.ceil(holderRemainingMs ?? Number.NaN);
     const lease = leftMs >= 0 ? `, whose lease runs ${leftMs} ms more unless extended` : '';
     super(
@@ -143,7 +147,8 @@ export class QuorumUnavailableError extends RedlockError {
 }
 
 /** Reason why a held lock ended before its release. */
-export type LockLossReason = 'expired' | 'suspended' | 'taken' | 'closed' | 'short';
+export type LockLossReason =
+  'expired' | 'suspended' | 'overdue' | 'taken' | 'revoked' | 'closed' | 'short';
 
 /**
  * The lock was lost, or (reason `short`) has too little validity left. After a loss, work may overlap with a newer holder's:
@@ -156,8 +161,8 @@ export class LockLostError extends RedlockError {
     keys: readonly string[],
     /**
      * `expired`: was not extended in time; `suspended`: the operating system was suspended for longer than the lock was
-     * valid; `taken`: a majority of nodes no longer knows it; `closed`: shut down; `short`: `ensure` asked for more validity
-     * than is left (the lock itself is still held).
+     * valid; `overdue`: was held for `maxHold`; `taken`: a majority of nodes no longer knows it; `revoked`: somebody took it
+     * away; `closed`: shut down; `short`: `ensure` asked for more validity than is left (the lock itself is still held).
      */
     readonly reason: LockLossReason,
     /** Token of the lost lock. */
@@ -166,7 +171,9 @@ export class LockLostError extends RedlockError {
     readonly causes: readonly NodeCause[] = [],
     /** Result of the protected work, when it had finished all the same. */
     readonly result?: unknown,
-    message = lossMessage(keys, reason, token, causes),
+    /** Words on who revoked it, and why. */
+    readonly revoked?: string,
+    message = lossMessage(keys, reason, token, causes, revoked),
   ) {
     super(message, keys);
   }
@@ -177,22 +184,25 @@ function lossMessage(
   reason: LockLossReason,
   token: number,
   causes: readonly NodeCause[],
+  revoked = '',
 ): string {
   const end = reason === 'short' ? 'is still held, but' : 'was lost:';
   const answers = causes.length > 0 ? ` (${listOf(causes)})` : '';
-  return `Lock ${quoteKeys(keys)} (token ${token}) ${end} ${LOSS[reason]}${answers}. Stop before the next step; a fence refuses this token once a newer holder has claimed.`;
+  return `Lock ${quoteKeys(keys)} (token ${token}) ${end} ${LOSS[reason]}${revoked}${answers}. Stop before the next step; a fence refuses this token once a newer holder has claimed.`;
 }
 
 /** An error of its own for each who receives one loss: users add to errors, and its stack leads to where it is thrown. */
 export function sameLoss(loss: LockLostError, result?: unknown): LockLostError {
-  const { keys, reason, token, causes, message } = loss;
-  return new LockLostError(keys, reason, token, causes, result, message);
+  const { keys, reason, token, causes, revoked, message } = loss;
+  return new LockLostError(keys, reason, token, causes, result, revoked, message);
 }
 
 const LOSS: Record<LockLossReason, string> = {
   expired: 'its ttl was over, and no quorum had extended it',
   suspended: 'the operating system was suspended while its validity ended',
+  overdue: "'maxHold' was over, so it is no longer extended",
   taken: 'too few nodes still hold it to form a quorum',
+  revoked: 'it was revoked ',
   closed: "the application shut down, and 'shutdownTimeout' was over",
   short: 'less validity is left than the next step needs',
 };

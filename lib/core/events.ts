@@ -2,20 +2,36 @@ import { inspect } from 'node:util';
 import type { LockLostError, NodeCause, StaleTokenError } from './errors.ts';
 import { inModuleContext } from './system-environment.ts';
 
+/** Method under `@Fenced` that made a call for a lock. */
+export interface Caller {
+  /** The method, `Class.method`; absent for calls of `LockService`. */
+  readonly where?: string;
+  /** Key template of its `@Fenced`, such as `'seat:{0}'`; several are joined by commas. Absent for a key function. A label for metrics. */
+  readonly template?: string;
+}
+
 /** Fields that every event about a lock carries. */
-interface AboutKeys {
+export interface AboutKeys extends Caller {
   /** The keys of the lock, or of the call that got none. */
   readonly keys: readonly string[];
 }
 
-interface AboutLock extends AboutKeys {
+/** Fields of events about a lock that was granted. */
+export interface AboutLock extends AboutKeys {
   /** Value of the token; the ballot while a token source has not issued one. */
   readonly token: number;
+  /** Random identity of the holder, as the nodes know it and `inspect` shows it. */
+  readonly holder: string;
 }
 
-interface AfterWait {
+export interface AfterWait {
   /** Time that the caller waited. */
   readonly waitedMs: number;
+}
+
+interface WithHold {
+  /** Time since it was granted. */
+  readonly heldMs: number;
 }
 
 interface WithCauses {
@@ -43,7 +59,13 @@ export interface Configuration {
 /** Events of locks and nodes, for logs and metrics. Contention is not an error, and no event carries a secret. */
 export type LockEvent =
   /** A caller has its lock. */
-  | (AboutLock & AfterWait & { readonly type: 'acquired'; readonly tries: number })
+  | (AboutLock &
+      AfterWait & {
+        readonly type: 'acquired';
+        readonly tries: number;
+        /** Time of the round trip to a quorum that got it. */
+        readonly roundTripMs: number;
+      })
   /** A caller found the lock held until its wait was over. */
   | (AboutKeys & AfterWait & { readonly type: 'busy' })
   /** A caller was refused because too few nodes could vote. */
@@ -54,8 +76,15 @@ export type LockEvent =
   | (AboutLock & WithValidity & WithCauses & { readonly type: 'extension-failed' })
   /** Loss, at most once for each lock, and never together with `released`. */
   | (AboutLock & { readonly type: 'lost'; readonly error: LockLostError })
+  /**
+   * `maxHold` was over while the work still ran. A `lost` with reason `overdue` follows; nobody else has the keys before the work
+   * or the validity ends.
+   */
+  | (AboutLock & WithHold & { readonly type: 'overdue' })
+  /** Lock without `maxHold` has been held for ten ttl, and is extended further. Once. */
+  | (AboutLock & WithHold & { readonly type: 'held-long' })
   /** The last section ended, and the nodes are being notified; once for each lock that was not lost. */
-  | (AboutLock & { readonly type: 'released'; readonly heldMs: number })
+  | (AboutLock & WithHold & { readonly type: 'released' })
   /** The outer work ended more than one ttl ago, but sections that joined its lock still run and keep it. Once. */
   | (AboutLock & {
       readonly type: 'release-delayed';
@@ -101,8 +130,8 @@ export type LockEvent =
    */
   | (AboutNode & { readonly type: 'node-failing'; readonly reason: string })
   /**
-   * Too few nodes vote: no lock can be acquired or extended. Once for each outage, when it refuses a call or lasts: when too many
-   * nodes are failing or in quarantine. Never before the first quorum, nor in the shutdown.
+   * Too few nodes vote: no lock can be acquired, and held ones may be lost. Once for each outage, when it refuses a call or lasts:
+   * when too many nodes are failing or in quarantine. Never before the first quorum, nor in the shutdown.
    */
   | (WithCauses & { readonly type: 'quorum-lost' })
   /** Once after each `quorum-lost`: enough nodes vote again, as far as known. */

@@ -1,3 +1,4 @@
+import type { AboutKeys, AboutLock, AfterWait } from './events.ts';
 import type { FencingToken } from './fencing-token.ts';
 
 /**
@@ -41,4 +42,25 @@ export interface Lock {
   release(): Promise<void>;
   /** Releases, for `await using`. */
   [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** Lock that this process holds: in use, or kept for its `minHold`. */
+export interface OwnLock extends AboutLock {
+  /** Time since it was granted. */
+  readonly heldMs: number;
+  /** Time for which the nodes keep it, unless it is extended or released. */
+  readonly remainingMs: number;
+  /** Number of its users: its holder, and sections that joined it. 0 when only `minHold` keeps it. */
+  readonly sections: number;
+}
+
+/** Call of this process that waits for its lock. */
+export interface WaitingCall extends AboutKeys, AfterWait {}
+
+/** Locks and calls of this process, those that have lasted longest first. */
+export interface OwnLocks {
+  /** Locks that this process holds. */
+  readonly held: readonly OwnLock[];
+  /** Calls that wait for their lock. */
+  readonly waiting: readonly WaitingCall[];
 }

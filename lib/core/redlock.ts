@@ -6,16 +6,20 @@ import {
   RedlockClosedError,
   isOf,
 } from './errors.ts';
+import type { Caller } from './events.ts';
 import type { FencingToken } from './fencing-token.ts';
 import type { HeldLock, LockHandle } from './holding/held-lock.ts';
 import { issueToken } from './holding/issue-token.ts';
 import { KeyTable } from './holding/key-table.ts';
-import { currentSection, enclosingHandle, runSection } from './holding/reentrancy.ts';
-import type { Lock } from './lock.ts';
+import { CALLED_BY, currentSection, enclosingHandle, runSection } from './holding/reentrancy.ts';
+import type { CalledOptions } from './holding/reentrancy.ts';
+import type { Lock, OwnLocks } from './lock.ts';
 import { inspectKey, type LockInspection } from './nodes/inspect.ts';
+import { listLocks, revokeKey, type LockList, type RevokedLock } from './nodes/operate.ts';
 import type { LockNode } from './nodes/lock-node.ts';
 import { NodeSet } from './nodes/node-set.ts';
-import { normalizeKeys } from './options/lock-keys.ts';
+import { statusOf, type LockStatus } from './nodes/status.ts';
+import { normalizeKeys, oneKey } from './options/lock-keys.ts';
 import type { AcquireOptions, RedlockOptions, WithLockOptions } from './options/options.ts';
 import { kindOf } from './options/option-names.ts';
 import { OF_ACQUIRE, resolveAcquire, resolveOptions } from './options/resolve-options.ts';
@@ -23,6 +27,7 @@ import type { OptionsOfCall, ResolvedAcquire, ResolvedOptions } from './options/
 import { systemEnvironment } from './system-environment.ts';
 import { Acquisition, type WaitingRoom } from './waiting/acquisition.ts';
 import { Admission } from './waiting/admission.ts';
+import { KnownProcesses } from './waiting/known-processes.ts';
 import { cancel, cancelOnAbort, ignoreAbort, type Call } from './waiting/call.ts';
 
 /** Longest time that a try without a quorum counts: where un-ready means no calls, only time can end that. */
@@ -64,6 +69,7 @@ export class Redlock {
       set: this.#set,
       table: new KeyTable(this.#set),
       admission: new Admission(this.options.concurrentTries),
+      processes: new KnownProcesses(this.#set),
       onEnd: this.#changed,
     };
   }
@@ -103,9 +109,32 @@ export class Redlock {
     return quorum.missedAtMs + Math.min(this.options.maxTtlMs, LONGEST_OUTAGE_MS) - clock.nowMs;
   }
 
-  get heldKeys(): readonly string[] {
-    const used = [...this.#room.table.locks()].filter(({ isInUse }) => isInUse);
-    return used.flatMap(({ call }) => call.keys);
+  held(): OwnLocks {
+    const { nowMs } = this.#set.clock;
+    const held = [...this.#room.table.locks()].flatMap(({ report }) => report ?? []);
+    const waiting = this.#calls.flatMap(({ keys, caller, stage }) =>
+      stage === undefined ? [] : [{ keys, ...caller, waitedMs: nowMs - stage.arrivedAtMs }],
+    );
+    return {
+      held: held.sort((one, other) => other.heldMs - one.heldMs),
+      waiting: waiting.sort((one, other) => other.waitedMs - one.waitedMs),
+    };
+  }
+
+  status(): LockStatus {
+    const { sessions, clock } = this.#set;
+    const { nowMs } = clock;
+    const nodes = sessions.map((session) => statusOf(session, nowMs));
+    const voting = nodes.filter(({ state }) => state === 'voting').length;
+    const { held, waiting } = this.held();
+    return {
+      ready: this.#isReady,
+      degraded: this.#isReady && voting < nodes.length,
+      votesMissing: Math.max(0, this.options.quorum - voting),
+      nodes,
+      held: held.length,
+      waiting: waiting.length,
+    };
   }
 
   /** Number of keys that this process knows something of: held, waited for, or remembered for a while. */
@@ -118,7 +147,7 @@ export class Redlock {
       const names = normalizeKeys(keys);
       const settings = resolveAcquire(this.options, options, OF_ACQUIRE);
       enclosingHandle(this, names);
-      return this.#acquire(names, settings, options?.signal);
+      return this.#acquire(names, settings, options);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -133,7 +162,7 @@ export class Redlock {
     const once = options?.wait === undefined ? { ...settings, waitMs: 0 } : settings;
     try {
       enclosingHandle(this, names);
-      return await this.#acquire(names, once, options?.signal);
+      return await this.#acquire(names, once, options);
     } catch (error) {
       if (error instanceof LockBusyError && isOf(names, error)) return null;
       throw error;
@@ -155,12 +184,17 @@ export class Redlock {
     const settings = resolveAcquire(this.options, options, of);
     const handle =
       enclosingHandle(this, names, options?.nested)?.join(names) ??
-      (await this.#acquire(names, settings, options?.signal));
+      (await this.#acquire(names, settings, options));
     return runSection(this, handle, work, options, of?.checkResult);
   }
 
   current(): Lock | undefined {
     return currentSection(this)?.handle;
+  }
+
+  /** Method under `@Fenced` in whose section this async context is. */
+  get caller(): Caller | undefined {
+    return currentSection(this)?.calledBy;
   }
 
   holds(keys: string | readonly string[]): boolean {
@@ -180,13 +214,15 @@ export class Redlock {
   }
 
   async inspect(key: string): Promise<LockInspection> {
-    const [name, ...others] = normalizeKeys(key);
-    if (others.length > 0)
-      throw new FencedUsageError(
-        'inspect looks at one key: call it for each of them.',
-        [key].flat(),
-      );
-    return inspectKey(this.#set, name ?? key);
+    return inspectKey(this.#set, oneKey(key));
+  }
+
+  async revoke(key: string, by?: string, reason?: string): Promise<RevokedLock> {
+    return revokeKey(this.#set, oneKey(key), by, reason);
+  }
+
+  list(keysBegin?: string): Promise<LockList> {
+    return listLocks(this.#set, keysBegin);
   }
 
   /**
@@ -199,7 +235,7 @@ export class Redlock {
     this.#cancel(({ isInside }) => !isInside);
     const { table } = this.#room;
     const isReleased = () => table.openReleases === 0;
-    const isUnused = () => [...table.locks()].every(({ isInUse }) => !isInUse);
+    const isUnused = () => [...table.locks()].every(({ report }) => !report?.sections);
     await this.#until(timeoutMs, () => this.#calls.length === 0 && isReleased() && isUnused());
     this.#cancel(() => true);
     for (const lock of table.locks()) lock.lost('closed', []);
@@ -221,14 +257,16 @@ export class Redlock {
   #acquire(
     keys: readonly string[],
     settings: ResolvedAcquire,
-    signal: AbortSignal | undefined,
+    options: CalledOptions | undefined,
   ): Promise<LockHandle> {
+    const signal = options?.signal;
     const isInside = currentSection(this, ({ isHeld }) => isHeld) !== undefined;
     if (this.isClosing && !isInside) throw new RedlockClosedError(keys);
     this.#arrivals += 1;
     const call: Call = {
       keys,
       settings,
+      caller: options?.[CALLED_BY],
       ticket: this.#arrivals,
       isInside,
       signal,
@@ -250,7 +288,8 @@ export class Redlock {
     try {
       let token: FencingToken | undefined;
       if (tokenSource !== undefined && call.cancelled === undefined) {
-        call.stage = { cancelled: () => lock.lost('closed', []) };
+        const { arrivedAtMs } = acquisition;
+        call.stage = { arrivedAtMs, cancelled: () => lock.lost('closed', []) };
         token = await issueToken(tokenSource, lock);
       }
       if (call.cancelled !== undefined) throw call.cancelled.error;
@@ -263,30 +302,28 @@ export class Redlock {
     if (this.#set.events.takesOrdinary) {
       const { arrivedAtMs, tries } = acquisition;
       const waitedMs = this.#set.clock.nowMs - arrivedAtMs;
-      const token = lock.tokenValue;
-      this.#set.events.emit({ type: 'acquired', keys: call.keys, token, waitedMs, tries });
+      const { roundTripMs } = lock.grant;
+      this.#set.events.emit({ type: 'acquired', ...lock.about, waitedMs, tries, roundTripMs });
     }
     this.#ended(call);
     return lock.handle;
   }
 
   #refuse(call: Call, reason: unknown): never {
-    const { keys, cancelled } = call;
+    const { keys, caller, cancelled } = call;
     const error = cancelled?.error ?? reason;
     this.#ended(call);
     // Error of another call, which a user passed on, stays as it is.
     if (!isOf(keys, error)) throw error;
     // Error was made where others woke the caller: here its stack leads to the call.
     Error.captureStackTrace(error);
+    const { events } = this.#set;
     if (error instanceof LockBusyError)
-      this.#set.events.emit({ type: 'busy', keys, waitedMs: error.waitedMs });
-    else if (error instanceof QuorumUnavailableError)
-      this.#set.events.emit({
-        type: 'unavailable',
-        keys,
-        waitedMs: error.waitedMs,
-        causes: error.causes,
-      });
+      events.emit({ type: 'busy', keys, ...caller, waitedMs: error.waitedMs });
+    if (error instanceof QuorumUnavailableError) {
+      const { waitedMs, causes } = error;
+      events.emit({ type: 'unavailable', keys, ...caller, waitedMs, causes });
+    }
     throw error;
   }
 

@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomBytes, randomFillSync } from 'node:crypto';
-import { uptime } from 'node:os';
+import { hostname, uptime } from 'node:os';
+import { basename } from 'node:path';
 import type { Clock, Environment, Random, Timers } from './environment.ts';
 
 /**
@@ -50,6 +51,23 @@ const systemTimers: Timers = {
   },
   clear: (handle) => (handle as (() => void) | undefined)?.(),
 };
+
+/** Facts of this process by which people find it. */
+export function describeProcess(): object {
+  const { npm_package_name: application, npm_package_version: version } = process.env;
+  return {
+    host: hostname(),
+    pid: process.pid,
+    application: application ?? basename(process.argv[1] ?? ''),
+    version,
+    startedAt: new Date(Date.now() - process.uptime() * 1000).toISOString(),
+  };
+}
+
+/** Moment of a token; undefined where its number is no time, or ahead of the clock. */
+export function pastMoment(token: number, { clock }: Pick<Environment, 'clock'>): Date | undefined {
+  return token > 0 && token <= clock.wallMicros() ? new Date(token / 1000) : undefined;
+}
 
 const MARK_BYTES = 6;
 const HOLDER_BYTES = 12;

@@ -1,6 +1,8 @@
 import { Inject, Injectable } from '@nestjs/common';
-import type { Lock } from '../core/lock.ts';
+import type { Lock, OwnLocks } from '../core/lock.ts';
 import type { LockInspection } from '../core/nodes/inspect.ts';
+import type { LockList, RevokedLock } from '../core/nodes/operate.ts';
+import type { LockStatus } from '../core/nodes/status.ts';
 import { durationMs } from '../core/options/duration.ts';
 import type { AcquireOptions } from '../core/options/options.ts';
 import type { RedlockHost } from './host/redlock-host.ts';
@@ -48,10 +50,14 @@ export class LockService {
     work: (lock: Lock) => Promise<Result> | Result,
     options?: SectionOptions,
   ): Promise<Result> {
-    const { redlock, claims } = this.host;
-    return options?.claim === true
-      ? claims.run(keys, work, options)
-      : redlock.withLock(keys, work, options, OF_SECTION);
+    const { redlock, claims, telemetry } = this.host;
+    const trace = telemetry?.begin(keys, options);
+    const traced = trace?.around(work) ?? work;
+    const outcome =
+      options?.claim === true
+        ? claims.run(keys, traced, options)
+        : redlock.withLock(keys, traced, options, OF_SECTION);
+    return trace?.section(outcome) ?? outcome;
   }
 
   /**
@@ -61,7 +67,9 @@ export class LockService {
    * @throws FencedUsageError when the call runs inside work that holds these keys already
    */
   acquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock> {
-    return this.host.redlock.acquire(keys, options);
+    const { redlock, telemetry } = this.host;
+    const outcome = redlock.acquire(keys, options);
+    return telemetry?.begin(keys, options).lock(outcome) ?? outcome;
   }
 
   /**
@@ -72,18 +80,56 @@ export class LockService {
    * @throws FencedUsageError as {@link acquire} does
    */
   tryAcquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock | null> {
-    return this.host.redlock.tryAcquire(keys, options);
+    const { redlock, telemetry } = this.host;
+    const outcome = redlock.tryAcquire(keys, options);
+    return telemetry?.begin(keys, options).lock(outcome) ?? outcome;
   }
 
   /**
-   * Tells what nodes know of a key now: for people and dashboards, never for deciding whether one may write. Waits at most one
-   * timeout, and never rejects for nodes that don't answer: they have a `failure`, and where they could change it, `holder` is
-   * `undefined`.
+   * Tells what nodes know of a key now. Waits at most one node timeout, and never rejects for nodes that don't answer: they have
+   * a `failure`, and where they could change it, `holder` is `undefined`.
    *
    * @throws FencedUsageError for a key that {@link withLock} refuses
    */
   inspect(key: string): Promise<LockInspection> {
     return this.host.redlock.inspect(key);
+  }
+
+  /** The locks that this process holds now, and its calls that wait for one: keys, method, and for how long. Asks no server. */
+  held(): OwnLocks {
+    return this.host.redlock.held();
+  }
+
+  /**
+   * State of the service and of each node as this process knows it now. Asks no server: a node that nobody uses may have failed
+   * a while ago.
+   */
+  status(): LockStatus {
+    return this.host.redlock.status();
+  }
+
+  /**
+   * Takes a lock away: its holder finds out at its next extension, after a third of its ttl at most, and its `LockLostError`
+   * (reason `revoked`) says by whom and why. Others get the key when the present lease ends, so no two have it at once. Resolves
+   * once a quorum of nodes knows; where nobody holds the key, nothing is done.
+   *
+   * @throws QuorumUnavailableError when fewer nodes answered, or had another holder by then
+   */
+  revoke(
+    key: string,
+    why?: { readonly by?: string; readonly reason?: string },
+  ): Promise<RevokedLock> {
+    return this.host.redlock.revoke(key, why?.by, why?.reason);
+  }
+
+  /**
+   * Finds the locks that a quorum of nodes holds now, up to 10,000. For people: it looks through all keys of each server.
+   *
+   * @throws RedlockConfigError when the user of a node may not `SCAN`, which locks do not need
+   * @throws QuorumUnavailableError when too few nodes answered
+   */
+  list(options?: { /** Beginning of the keys. */ readonly prefix?: string }): Promise<LockList> {
+    return this.host.redlock.list(options?.prefix);
   }
 
   /**

@@ -1,5 +1,6 @@
 import { HttpException } from '@nestjs/common';
 import { FencedUsageError, isRedlockError } from '../core/errors.ts';
+import type { Caller } from '../core/events.ts';
 import { CALLED_BY } from '../core/holding/reentrancy.ts';
 import { kindOf } from '../core/options/option-names.ts';
 
@@ -46,8 +47,8 @@ export function keysMade(made: unknown, name: string, where: string): readonly s
 }
 
 /** Marks the options of a call whose keys `@Fenced` has made. Not enumerable: no log or comparison shows it. */
-export function calledBy<Options extends object>(where: string, options: Options): Options {
-  return Object.defineProperty(options, CALLED_BY, { value: where });
+export function calledBy<Options extends object>(caller: Caller, options: Options): Options {
+  return Object.defineProperty(options, CALLED_BY, { value: caller });
 }
 
 /** A function from the arguments of a call to its key or keys. Its parameters must be the first ones of the method. */

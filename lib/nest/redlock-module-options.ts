@@ -4,11 +4,13 @@ import type { LockNode } from '../core/nodes/lock-node.ts';
 import type { Duration } from '../core/options/duration.ts';
 import type { RedlockOptions } from '../core/options/options.ts';
 import type { FenceEventListener, FenceFinding } from '../fencing/fence.ts';
-import type { RedisNodeInput } from '../redis/connection/connection-source.ts';
+import type { CredentialsSource, RedisNodeInput } from '../redis/connection/connection-source.ts';
+import type { LockTelemetry } from './telemetry.ts';
 
 /**
- * Independent server: a URL (`'redis://host:6379'`, `'rediss://user:password@host'`), ioredis options, an ioredis
- * instance (duplicated, never touched otherwise), or a ready-made node such as those of `nestjs-fenced-lock/testing`.
+ * Independent server: a URL (`'redis://host:6379'`, `'rediss://user:password@host'`), ioredis options (with `sentinels` and
+ * `name`: the primary of the moment), `{ cluster: [{ host, port }] }` with a hash tag in `keyPrefix`, an ioredis
+ * instance (duplicated, never closed or reconfigured), or a ready-made node such as those of `nestjs-fenced-lock/testing`.
  */
 export type NodeInput = RedisNodeInput | LockNode;
 
@@ -30,10 +32,13 @@ export interface RedlockModuleOptions extends RedlockOptions {
   /**
    * The Redis servers: URLs, ioredis options, ioredis instances, or ready-made nodes (for tests). One is single-instance
    * mode; three or five independent masters, never replicas of each other, are Redlock.
-   *
-   * An ioredis instance stays yours: it is duplicated, never closed, subscribed on or reconfigured.
    */
   readonly nodes: readonly NodeInput[];
+  /**
+   * Gives what the next connection to a node takes, asked before each: for passwords and certificates that change. What it leaves
+   * out is that of the node. Where it fails, the connection is tried again. @default the credentials of the nodes
+   */
+  readonly credentials?: CredentialsSource;
   /** Refuse to start unless every node answers. @default false: a quorum is enough */
   readonly strict?: boolean;
   /**
@@ -65,12 +70,12 @@ export interface RedlockModuleOptions extends RedlockOptions {
    * @default none
    */
   readonly fence?: ModuleFence;
+  /** Spans and metrics of locks: `openTelemetry()` of `nestjs-fenced-lock/telemetry`, or one of your own. @default none */
+  readonly telemetry?: LockTelemetry;
   /**
    * Whether the current async context is inside an open database transaction. When it is, a method under `@Fenced`
-   * refuses to start: the lock would be released before the commit, and the next holder would read old data.
-   *
-   * @example with nestjs-cls: `isInTransaction: inClsTransaction(TransactionHost)`
-   * @default no check
+   * refuses to start: the lock would be released before the commit, and the next holder would read old data. See
+   * {@link inClsTransaction}. @default no check
    */
   readonly isInTransaction?: () => boolean;
 }
@@ -97,8 +102,7 @@ export interface ClsTransactionHosts {
 }
 
 /**
- * The option `isInTransaction` for applications with `@Transactional` of `@nestjs-cls/transactional`:
- * `RedlockModule.forRoot({ nodes, isInTransaction: inClsTransaction(TransactionHost) })`.
+ * The option `isInTransaction` for applications with `@Transactional` of `@nestjs-cls/transactional`.
  *
  * @example
  * ```ts

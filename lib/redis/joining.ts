@@ -2,12 +2,10 @@ import { createHash, randomBytes } from 'node:crypto';
 import type { JoinReply, JoinRequest } from '../core/nodes/lock-node.ts';
 import { notSent } from './commands/node-failure.ts';
 import { parseJoinReply } from './commands/replies.ts';
-import { bulk } from './commands/script-command.ts';
-import type { VotingScripts } from './commands/script-command.ts';
+import { bulk, type VotingScripts } from './commands/script-command.ts';
 import type { RedisConnection } from './connection/redis-connection.ts';
 import { BATCH } from './batch.ts';
-import { ACQUIRE, defineScript, EXTEND, gateName, RELEASE, WAIT } from './scripts.ts';
-import type { Script } from './scripts.ts';
+import { ACQUIRE, defineScript, EXTEND, gateName, RELEASE, WAIT, type Script } from './scripts.ts';
 
 const MOVED = 'another server answers at this address by now';
 

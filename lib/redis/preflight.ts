@@ -30,6 +30,8 @@ export interface ExaminedNode {
 export interface StartupCheckOptions {
   readonly quorum: number;
   readonly restartGuard: boolean;
+  /** Lag that `failover` counts with; undefined without it. */
+  readonly maxLagMs?: number | undefined;
   readonly keyPrefix: string;
   /** An unreachable node is an error although a quorum answers. @default false */
   readonly strict?: boolean;
@@ -109,40 +111,66 @@ function count(number: number, noun: string): string {
 
 function* errorsOf(facts: NodeFacts, options: StartupCheckOptions): Generator<string> {
   const { role, clusterEnabled, version, missingRights, connectedReplicas } = facts;
+  const { maxLagMs } = options;
   if (role === 'sentinel')
     return yield 'is a Sentinel, which keeps no keys: give the Redis server itself';
   if (role !== '' && role !== 'master')
     yield 'is a replica: it refuses writes, and forgets locks when it is promoted; give an independent master';
-  if (clusterEnabled)
-    yield 'runs in cluster mode, where the keys of a lock lie on different servers; give a server with cluster-enabled no';
+  if (clusterEnabled && facts.foundBy !== 'cluster')
+    yield "runs in cluster mode: give the cluster as the node, { cluster: [{ host, port }] }, and a keyPrefix with a hash tag, such as '{lock}:'";
   if (isOlderThan(6, 2, version)) yield `is Redis ${version}: use 6.2 or newer`;
-  if (options.restartGuard && isOlderThan(7, 0, version) && connectedReplicas > 0)
-    yield `is Redis ${version} with replicas, which get its scripts: after a failover the guard would not see another server; use 7.0 or newer`;
+  const mayFailOver = maxLagMs !== undefined || (options.restartGuard && connectedReplicas > 0);
+  if (mayFailOver && isOlderThan(7, 0, version))
+    yield `is Redis ${version}, whose replicas get its scripts: after a failover the guard would not see another server; use 7.0 or newer`;
+  if (maxLagMs !== undefined && facts.maxLagMs !== undefined && facts.maxLagMs > maxLagMs)
+    yield `has min-replicas-max-lag ${facts.maxLagMs / 1_000}, longer than the maxLag of failover (${maxLagMs} ms): give all processes failover: { maxLag: '${facts.maxLagMs / 1_000}s' }`;
   for (const right of missingRights.filter((each) => !isForTurns(each)))
     yield `a right is missing (${right}): grant the user ${requiredAclRules(options.keyPrefix)}`;
 }
 
 function* warningsOf(
   facts: NodeFacts,
-  { keyPrefix, restartGuard }: StartupCheckOptions,
+  { keyPrefix, restartGuard, maxLagMs }: StartupCheckOptions,
 ): Generator<string> {
   const { version, appendOnly, connectedReplicas, maxmemoryPolicy, runId, missingRights } = facts;
   if (facts.refusesWrites !== undefined)
     yield `refuses all writes now, and so counts as a node that is down: ${facts.refusesWrites}`;
   // Scripts go into the append-only file and to replicas before version 7.
-  const isRefused = restartGuard && connectedReplicas > 0;
+  const isReplaceable = connectedReplicas > 0 || facts.foundBy !== undefined;
+  const isRefused = maxLagMs !== undefined || (restartGuard && connectedReplicas > 0);
   if (isOlderThan(7, 0, version) && !isRefused && (appendOnly || connectedReplicas > 0))
     yield `is Redis ${version}, where scripts survive a restart: behind a proxy that keeps client connections over a restart, locks are not safe; use 7.0 or newer, or connect to the server itself`;
-  if (!restartGuard && connectedReplicas > 0)
-    yield `has ${count(connectedReplicas, 'replica')}, and the restart guard is off here: a failover hands a held lock to a second holder; set restartGuard: true`;
+  if (!restartGuard && isReplaceable)
+    yield `has ${count(connectedReplicas, 'replica')}, and the restart guard is off here: a failover hands a held lock to a second holder; set failover: true`;
   // Locks and floors carry a TTL, so the volatile policies evict them as the allkeys ones do. This and the next are
   // warnings, since nothing is evicted while `maxmemory` is 0 or is not reached.
   if (maxmemoryPolicy !== '' && maxmemoryPolicy !== 'noeviction')
     yield `may evict held locks when memory is full (maxmemory-policy ${maxmemoryPolicy}): set maxmemory-policy noeviction`;
-  if (!restartGuard && !appendOnly && runId !== '')
+  if (!restartGuard && !appendOnly && runId !== '' && !isReplaceable)
     yield 'forgets its locks when it restarts, and the restart guard is off here: set appendonly yes with appendfsync always, or restartGuard: true';
   for (const right of missingRights.filter(isForTurns))
     yield `serves processes that wait late or in no order: they ask again by themselves (${right}): grant +${commandOf(right)} &${keyPrefix}*`;
+}
+
+/** Says for each server that may fail over over what its locks keep one holder, a line each. */
+export function* failoverPromises(
+  nodes: readonly ExaminedNode[],
+  { restartGuard, maxLagMs }: StartupCheckOptions,
+): Generator<string> {
+  for (const { address, reply } of nodes) {
+    if (reply.kind === 'failed' || !restartGuard || reply.connectedReplicas === 0) continue;
+    const { needsReplicas = false, connectedReplicas, minReplicas, maxLagMs: lagMs } = reply;
+    const all = Math.max(connectedReplicas, minReplicas ?? 1);
+    const promised = `Locks on ${address} keep one holder over failovers after a crash`;
+    if (maxLagMs === undefined)
+      yield `${promised}, but not in a network partition: for that set failover: true and min-replicas-to-write ${all}.`;
+    else if (!needsReplicas)
+      yield `${promised}, but not in a network partition: for that set min-replicas-to-write ${all}.`;
+    else if ((minReplicas ?? 1) < connectedReplicas)
+      yield `${promised}, and in a network partition in which no replica stays with the old primary: for every one set min-replicas-to-write ${all}.`;
+    else
+      yield `${promised}, and in a network partition${lagMs === undefined ? `, where min-replicas-max-lag is at most ${maxLagMs / 1_000}; this user may not read it (CONFIG GET)` : ''}.`;
+  }
 }
 
 /** False where the version is unknown. */
@@ -189,15 +217,28 @@ export async function examineServer(
   });
   await Promise.all(asked);
   const field = (name: string) => new RegExp(`^${name}:(.*)$`, 'm').exec(info)?.[1]?.trim() ?? '';
+  const needsReplicas = field('min_slaves_good_slaves') !== '';
+  // Servers without the setting are not asked: where this user may not, that leaves a line in their ACL log.
+  const askSettings = (client: Redis) => client.call('config', ['get', 'min-replicas-*']);
+  const reply = needsReplicas ? await connection.ask(askSettings).catch(orErrorReply) : [];
+  const settings = Array.isArray(reply) ? reply.map(String) : [];
+  const setting = (name: string) => {
+    const value = settings[settings.indexOf(name) + 1] ?? '';
+    return /^\d+$/.test(value) ? Number(value) : undefined;
+  };
+  const maxLagS = setting('min-replicas-max-lag');
   return {
     kind: 'facts',
     runId: field('run_id'),
     version: field('redis_version'),
-    role: field('redis_mode') === 'sentinel' ? 'sentinel' : field('role'),
+    role: /^(?:redis|server)_mode:sentinel/m.test(info) ? 'sentinel' : field('role'),
     clusterEnabled: field('cluster_enabled') === '1' || said.some((each) => CLUSTER.test(each)),
     maxmemoryPolicy: field('maxmemory_policy'),
     appendOnly: field('aof_enabled') === '1',
     connectedReplicas: Number(field('connected_slaves')),
+    needsReplicas,
+    minReplicas: setting('min-replicas-to-write'),
+    maxLagMs: maxLagS === undefined ? undefined : maxLagS * 1_000,
     refusesWrites: said.find((each) => NO_WRITES.test(each))?.replace(/^[^:]*: (?=[A-Z]+ )/, ''),
     missingRights: [...new Set(said)].filter(
       (each) => ![CONDITION, CLUSTER].some((code) => code.test(each)),

@@ -1,3 +1,4 @@
+import type { Redis } from 'ioredis';
 import { inModuleContext, systemEnvironment } from '../core/system-environment.ts';
 import type * as port from '../core/nodes/lock-node.ts';
 import { NodeNames } from '../core/nodes/node-names.ts';
@@ -7,31 +8,26 @@ import { parseInspectReply } from './commands/replies.ts';
 import { ACQUIRE_CALL, EXTEND_CALL, RELEASE_CALL, WAIT_CALL } from './commands/script-command.ts';
 import type { ScriptCall, ScriptRequest, VotingScripts } from './commands/script-command.ts';
 import { ConnectionSource } from './connection/connection-source.ts';
-import type { RedisNodeInput } from './connection/connection-source.ts';
+import type { ConnectionSourceOptions, RedisNodeInput } from './connection/connection-source.ts';
 import type { RedisConnection } from './connection/redis-connection.ts';
 import { RedisLink } from './connection/redis-link.ts';
 import { joinServer } from './joining.ts';
 import { examineServer } from './preflight.ts';
+import { IdentityKeeper, listLocks, revokeLock } from './operating.ts';
 import { INSPECT } from './scripts.ts';
 
 /** Server that is no primary: it is left once in that time, or a little longer. */
 const STAYS_MS = 1_000;
 
-export interface RedisLockNodeOptions {
-  /** Prefix as in `RedlockOptions`: the names that `examine` tries lie under it. @default 'lock:' */
-  readonly keyPrefix?: string;
-  /** Name of the input in messages. @default 'nodes' */
-  readonly option?: string;
-}
-
 /**
- * Redis server (6.2 or newer) behind the port of the algorithm, over ioredis 5 or 6.
+ * Redis server (6.2 or newer), or the primary of the moment, behind the port of the algorithm, over ioredis 5 or 6.
  *
  * It has a connection of its own for commands, and a second one once it listens for turns. `acquire` and `extend` are
  * sent by digests that one start of one server knows: another one can't vote before it was joined.
  */
 export class RedisLockNode implements port.LockNode {
   readonly address: string;
+  facts: port.NodeFacts | undefined;
   /** The key prefix of the ioredis options or client, which locks don't use; empty when there is none. */
   readonly ignoredKeyPrefix: string;
   readonly #source: ConnectionSource;
@@ -44,13 +40,14 @@ export class RedisLockNode implements port.LockNode {
   #channel: string | undefined;
   #voting: VotingScripts | undefined;
   #staysUntilMs = 0;
+  readonly #identity = new IdentityKeeper();
 
-  /** @throws RedlockConfigError when the input is not a Redis node, or is a Cluster or Sentinel client */
+  /** @throws RedlockConfigError when the input is not a Redis node, or is a cluster and the key prefix has no hash tag */
   constructor(
     input: RedisNodeInput,
-    { keyPrefix = REDLOCK_DEFAULTS.keyPrefix, option }: RedisLockNodeOptions = {},
+    { keyPrefix = REDLOCK_DEFAULTS.keyPrefix, ...options }: ConnectionSourceOptions = {},
   ) {
-    this.#source = new ConnectionSource(input, option);
+    this.#source = new ConnectionSource(input, { keyPrefix, ...options });
     this.address = this.#source.address;
     this.ignoredKeyPrefix = this.#source.ignoredKeyPrefix;
     this.#source.onDemoted = (message) => this.#leave(message);
@@ -103,10 +100,26 @@ export class RedisLockNode implements port.LockNode {
 
   inspect(request: port.InspectRequest, settle: (reply: port.InspectReply) => void): void {
     const { pairs } = request.names;
-    const script = [INSPECT.text, pairs.length, ...pairs];
+    const script = [INSPECT.text, pairs.length, ...pairs, request.names.processes];
     this.#ask(async (connection) => {
       return parseInspectReply(await connection.ask((client) => client.call('eval', script)));
     }, settle);
+  }
+
+  revoke(request: port.RevokeRequest, settle: (reply: port.RevokeReply) => void): void {
+    this.#ask((connection) => revokeLock(connection, request), settle);
+  }
+
+  list(request: port.ListRequest, settle: (reply: port.ListReply) => void): void {
+    this.#ask((connection) => listLocks(connection, request), settle);
+  }
+
+  /** Asks anything, for tools. */
+  look<Reply>(
+    send: (client: Redis) => Promise<Reply>,
+    settle: (reply: Reply | port.NodeFailure) => void,
+  ): void {
+    this.#ask<Reply | port.NodeFailure>((connection) => connection.ask(send), settle);
   }
 
   wait(request: port.WaitRequest, settle: (reply: port.WaitReply) => void): boolean {
@@ -119,7 +132,11 @@ export class RedisLockNode implements port.LockNode {
   }
 
   examine(settle: (reply: port.NodeFacts | port.NodeFailure) => void): void {
-    this.#ask((connection) => examineServer(connection, this.#probeNames), settle);
+    const { foundBy } = this.#source;
+    this.#ask(async (connection) => {
+      const facts = await examineServer(connection, this.#probeNames);
+      return (this.facts = { ...facts, foundBy });
+    }, settle);
   }
 
   renew(): void {
@@ -127,17 +144,20 @@ export class RedisLockNode implements port.LockNode {
   }
 
   async close(): Promise<void> {
+    this.#identity.stop();
     await Promise.all([this.#commands.close(), this.#subscriber.close()]);
   }
 
   async #join(connection: RedisConnection, request: port.JoinRequest): Promise<port.JoinReply> {
     const reply = await joinServer(connection, request, this.#voting);
     this.#voting = connection.voting ?? this.#voting;
+    if (reply.kind === 'joined')
+      this.#identity.keep(this.#settings?.identity, () => this.#commands.connection);
     return reply;
   }
 
   async #prove(connection: RedisConnection): Promise<void> {
-    const { kind } = await this.#join(connection, this.#settings!.join);
+    const { kind } = await this.#join(connection, this.#settings!.join!);
     if (kind !== 'joined') throw new Error(kind);
   }
 

@@ -129,6 +129,7 @@ export const EXTEND = defineScript(`
 -- marker, start, floor and lock as in ACQUIRE; a lock that is kept for somebody is missing.
 -- Returns {1, n} EXTENDED, n locks were missing and are set again; otherwise nothing was written:
 --   {0}      LOST: a lock has another holder (or is other data), or is missing and its floor passed T
+--   {0, w}   LOST, and the lock has the word w of REVOKE instead of a holder
 --   {-2, ms} QUARANTINED: a lock is missing, and the node may vote in ms
 --   {-4}     UNJOINED: a lock is missing, and the node has no marker or that of another start, or its clock went back
 local call, K, A = redis.call, KEYS, ARGV
@@ -141,7 +142,9 @@ for i = 2, #K, 2 do
   local isKept = values[i] and #values[i] == 9 and string.sub(values[i], 1, 1) == '#'
   if isKept then values[i] = false end
   if values[i] ~= holder then
-    if values[i] or F > T or not isKept and call('EXISTS', K[i]) == 1 then return {0} end
+    if values[i] or F > T or not isKept and call('EXISTS', K[i]) == 1 then
+      return {0, values[i] and string.sub(values[i], 1, 8) == 'revoked:' and values[i] or nil}
+    end
     missing = missing + 1
   end
 end
@@ -267,9 +270,9 @@ export const WAIT = defineScript(WAIT_TEXT.replace('--NEXT', () => NEXT));
 export const INSPECT = defineScript(`
 -- INSPECT: who holds these locks, and the highest floor. Writes nothing.
 -- KEYS: lock1 floor1 [lock2 floor2 ...]
--- ARGV: none
--- Returns {pttlMs, maxF, holder}: of the lock that is held longest, -1 = without TTL; {0, maxF, false} when all are free;
---   maxF as digits.
+-- ARGV: beginning of the names of processes
+-- Returns {pttlMs, maxF, holder, process}: of the lock that is held longest, -1 = without TTL, and what its process wrote of
+--   itself, or false; {0, maxF, false, false} when all are free; maxF as digits.
 local call, K = redis.call, KEYS
 local values = call('MGET', unpack(K))
 local maxF, highest, pttl, holder = 0, '0', 0, false
@@ -283,7 +286,7 @@ for i = 1, #K, 2 do
     if not holder or left == -1 or (pttl ~= -1 and left > pttl) then pttl, holder = left, values[i] end
   end
 end
-return {pttl, highest, holder}
+return {pttl, highest, holder, holder and call('MGET', ARGV[1] .. string.sub(holder, 1, 8))[1]}
 `);
 
 /** Script of the start-up: tries every command that the other scripts use, to find rights that are missing. */

@@ -5,7 +5,9 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { parseSource, resolveRelative, type SourceFile } from './source-file.ts';
 
-const ENTRIES = ['index.d.ts', 'fencing/index.d.ts', 'testing/index.d.ts'];
+const ENTRIES = ['', 'fencing/', 'telemetry/', 'terminus/', 'testing/'].map(
+  (folder) => `${folder}index.d.ts`,
+);
 
 /** The emitted declarations that a user's compiler reads for the entry points, from them through all relative imports. */
 export async function emitDeclarations(): Promise<SourceFile[]> {

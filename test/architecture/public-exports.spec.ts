@@ -11,6 +11,16 @@ const ENTRIES: readonly (readonly [path: string, page: string, load: () => Promi
     () => import('../../lib/fencing/index.ts'),
   ],
   [
+    'lib/telemetry/index.ts',
+    'nestjs-fenced-lock/telemetry',
+    () => import('../../lib/telemetry/index.ts'),
+  ],
+  [
+    'lib/terminus/index.ts',
+    'nestjs-fenced-lock/terminus',
+    () => import('../../lib/terminus/index.ts'),
+  ],
+  [
     'lib/testing/index.ts',
     'nestjs-fenced-lock/testing',
     () => import('../../lib/testing/index.ts'),

@@ -12,6 +12,9 @@ interface Layer {
 
 const NEST_PACKAGES = ['@nestjs/common', '@nestjs/core', 'rxjs', 'reflect-metadata'];
 
+/** Packages that only who imports these entry points has. */
+const OPTIONAL = { telemetry: ['@opentelemetry/api'], terminus: ['@nestjs/terminus'] };
+
 const LAYERS: Readonly<Record<string, Layer>> = {
   core: { files: [], packages: ['node:'] },
   redis: { files: ['core/'], packages: ['node:', 'ioredis'] },
@@ -30,7 +33,13 @@ const LAYERS: Readonly<Record<string, Layer>> = {
     files: ['core/', 'redis/', 'fencing/fence.ts', 'fencing/fencing-token-header.ts'],
     packages: ['node:', ...NEST_PACKAGES],
   },
+  telemetry: { files: ['core/', 'nest/telemetry.ts'], packages: OPTIONAL.telemetry },
+  terminus: {
+    files: ['nest/lock.service.ts'],
+    packages: ['@nestjs/common', ...OPTIONAL.terminus],
+  },
   testing: { files: ['core/'], packages: ['node:'] },
+  cli: { files: ['core/', 'redis/'], packages: ['node:'] },
 };
 
 /** core ← redis ← nest; fencing and testing stand on core alone. Entry points directly in lib may name everything. */
@@ -148,15 +157,18 @@ export function publicNames(entry: SourceFile): string[] {
 
 const PUBLIC_PACKAGES = ['node:', 'ioredis', ...NEST_PACKAGES];
 
-/** The declarations a user's compiler reads name only packages that every user has. */
+/** The declarations a user's compiler reads name only packages that every user of their entry point has. */
 export const installedPackagesOnly: Rule = (files) =>
-  files.flatMap(({ path, imports }) =>
-    imports
-      .filter(
-        ({ specifier }) => !specifier.startsWith('.') && !isPackage(specifier, PUBLIC_PACKAGES),
-      )
-      .map(({ specifier }) => `${path} imports ${specifier}`),
-  );
+  files.flatMap(({ path, imports }) => {
+    const [folder = ''] = path.split('/');
+    const installed = [
+      ...PUBLIC_PACKAGES,
+      ...((OPTIONAL as Readonly<Record<string, string[]>>)[folder] ?? []),
+    ];
+    return imports
+      .filter(({ specifier }) => !specifier.startsWith('.') && !isPackage(specifier, installed))
+      .map(({ specifier }) => `${path} imports ${specifier}`);
+  });
 
 function isPackage(specifier: string, packages: readonly string[]): boolean {
   return packages.some((name) =>

@@ -55,10 +55,12 @@ export const OOM = switched('OOM', set('maxmemory', '1'), set('maxmemory', '0'))
 export const READONLY = switched('READONLY as a replica', becomeReplica, becomeMaster, {
   beginsGuard: true,
 });
+/** Clients leave a server without its replicas: one of those may be the primary by now. */
 export const NOREPLICAS = switched(
   'NOREPLICAS',
   set('min-replicas-to-write', '1'),
   set('min-replicas-to-write', '0'),
+  { rejoins: true },
 );
 /** A folder in the place of the file: root may write everywhere else. */
 export const MISCONF = switched(

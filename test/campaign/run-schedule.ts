@@ -63,7 +63,8 @@ async function finish(stage: Stage, { settleMs = TTL_MS * 1.3 }: Schedule): Prom
 
 /**
  * Keys that are left on the servers and should not be: locks, and anything that would never expire. Ask when everybody has
- * let go and a ttl has passed: floors and the gate expire later, and the one marker of a server stays for good.
+ * let go and a ttl has passed: floors, the gate and what processes said of themselves expire later, and the one marker of a
+ * server stays for good.
  */
 export async function findLeakedKeys(servers: readonly RedisServer[]): Promise<string[]> {
   const perServer = await Promise.all(servers.map(leakedAt));
@@ -81,6 +82,7 @@ async function leakedAt({ url, port }: RedisServer): Promise<string[]> {
       const mayStay =
         name.startsWith(`${KEY_PREFIX}#floor:`) ||
         name.startsWith(`${KEY_PREFIX}#marker:`) ||
+        (name.startsWith(`${KEY_PREFIX}#process:`) && ttls[index]! <= 60_000) ||
         // Queues end ten seconds after the last one stood in them.
         name.endsWith('#queue');
       return !(mayStay && ttls[index]! > 0);

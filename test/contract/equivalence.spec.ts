@@ -76,6 +76,7 @@ describe('random commands', () => {
         'extended',
         'lost',
         'released',
+        'revoked',
         'waiting',
         'inspected',
         'joined',

@@ -38,6 +38,12 @@ export type RandomCommand =
       readonly ticket: number;
     }
   | { readonly kind: 'giveBack'; readonly keys: string[]; readonly holder: string }
+  | {
+      readonly kind: 'revoke';
+      readonly keys: string[];
+      readonly holder: string;
+      readonly leastMs: number;
+    }
   | { readonly kind: 'inspect' | 'deleteLock' | 'deleteFloor'; readonly keys: string[] }
   | { readonly kind: 'unguard' | 'flush' | 'join' | 'otherRetention' };
 
@@ -73,7 +79,9 @@ export function randomCommands(seed: number, count: number, base: number): Rando
     const ticket = 1 + below(9);
     if (chance < 0.8) return { kind: 'wait', keys: [pick(KEYS)], holder, ticket };
     if (chance < 0.82) return { kind: 'giveBack', keys: vote.keys, holder };
-    if (chance < 0.86) return { kind: 'inspect', keys: vote.keys };
+    if (chance < 0.84) return { kind: 'inspect', keys: vote.keys };
+    if (chance < 0.86)
+      return { kind: 'revoke', keys: [pick(KEYS)], holder, leastMs: vote.ttlMs / 2 };
     if (chance < 0.93) return { kind: 'deleteLock', keys: [pick(KEYS)] };
     if (chance < 0.96) return { kind: 'deleteFloor', keys: [pick(KEYS)] };
     if (chance < 0.97) return { kind: 'unguard' };
@@ -143,6 +151,8 @@ export async function perform(
     }
     case 'giveBack':
       return client.release(names as LockNames, `#${command.holder}`);
+    case 'revoke':
+      return client.revoke(names as LockNames, command.holder, command.leastMs);
     case 'inspect':
       return client.inspect(names as LockNames);
     case 'deleteLock':

@@ -40,10 +40,12 @@ const COMPILER_OPTIONS = {
   outDir: 'dist',
 };
 
-/** The three entries, by the names that a reader writes. */
+/** The entries, by the names that a reader writes. */
 const ENTRIES = `
 export * as main from '${NAME}';
 export * as fencing from '${NAME}/fencing';
+export * as telemetry from '${NAME}/telemetry';
+export * as terminus from '${NAME}/terminus';
 export * as testing from '${NAME}/testing';
 `;
 

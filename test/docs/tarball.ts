@@ -13,6 +13,7 @@ const INPUTS = [
   'tsconfig.json',
   'tsconfig.build.json',
   'tsconfig.cjs.json',
+  'prune-declarations.mjs',
   'README.md',
   'CHANGELOG.md',
   'LICENSE',

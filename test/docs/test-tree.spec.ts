@@ -6,9 +6,9 @@ import { describe, expect, it } from '@jest/globals';
 // The size of what a reader has to carry. Raising a number here needs a reason in the commit.
 
 const MOST_FILES_IN_A_FOLDER = 12;
-const MOST_FILES_OF_LIB = 108;
-const MOST_LINES_OF_LIB = 15_289;
-const MOST_LINES_OF_TEST = 35_292;
+const MOST_FILES_OF_LIB = 121;
+const MOST_LINES_OF_LIB = 17_033;
+const MOST_LINES_OF_TEST = 38_000;
 const MOST_LINES_OF_A_FILE = 400;
 const MOST_LINES_OF_A_FUNCTION = 60;
 
@@ -31,7 +31,8 @@ const FUNCTION =
   /^(FunctionDeclaration|FunctionExpression|ArrowFunctionExpression|ClassMethod|PrivateMethod|Constructor|(Getter|Setter|Method)Property)$/;
 
 /** First line and length of every function of a file that has more lines than it may. */
-function longFunctions({ path, text }: Source): string[] {
+function longFunctions({ path, text: source }: Source): string[] {
+  const text = source.replace(/^#!/, '//');
   // Offsets of swc count on from file to file, in bytes: the first statement says where this one begins.
   const bytes = Buffer.from(`;${text}`);
   const module = parseSync(`;${text}`, {

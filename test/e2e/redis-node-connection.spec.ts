@@ -39,6 +39,40 @@ afterEach(async () => {
 });
 afterAll(() => server.stop());
 
+describe('credentials()', () => {
+  it('is asked before each connection, and again when it failed, and no password is quoted', async () => {
+    const { host, port, url } = server;
+    const admin = new Redis(url);
+    closing({ close: () => admin.quit() });
+    const setPassword = (word: string) =>
+      admin.acl('SETUSER', 'rotating', 'on', '~*', '&*', '+@all', 'resetpass', `>${word}`);
+    await setPassword('hunter2-1');
+    const asked: string[] = [];
+    const answers = [
+      () => Promise.reject(new Error('no token for hunter2-0')),
+      () => ({ password: 5 as never }),
+      () => ({ username: 'rotating', password: 'hunter2-1' }),
+      () => ({ username: 'rotating', password: 'hunter2-2' }),
+    ];
+    const credentials = (address: string) => answers[asked.push(address) - 1]!();
+    const node = new RedisLockNode({ host, port, password: 'hunter2-0' }, { credentials });
+    nodes.push(node);
+    const driver = await NodeDriver.open(node, { connected: false });
+    const failures: string[] = [];
+    Object.assign(driver, { unreachable: (message: string) => failures.push(message) });
+    await driver.untilEvents(1);
+    expect(failures).toEqual([
+      expect.stringContaining('credentials() failed: no token for ***'),
+      expect.stringContaining('username and password as texts'),
+    ]);
+    await setPassword('hunter2-2');
+    await admin.client('KILL', 'USER', 'rotating');
+    await driver.untilEvents(3);
+    expect(driver.events).toEqual(['opened', expect.stringMatching(/^closed/), 'opened']);
+    expect(asked).toEqual(Array(4).fill(`${host}:${port}`));
+  });
+});
+
 describe('a connection that is lost', () => {
   it('is reported once, and made again once the server is back', async () => {
     const driver = await NodeDriver.open(newNode());
@@ -70,6 +104,7 @@ describe('a connection that is lost', () => {
       holder: null,
       remainingMs: 0,
       floor: 0,
+      process: null,
     });
     expect(driver.settled).toBe(4);
   });

@@ -109,6 +109,30 @@ describe('start-up checks on real servers', () => {
     }
   });
 
+  it('read how many replicas must answer, and in which time, where the user may', async () => {
+    const { url, host, port } = servers[0];
+    const admin = new Redis(url);
+    const factsAs = async (input: RedisNodeInput) => {
+      const node = new RedisLockNode(input);
+      const facts = await (await NodeDriver.open(node)).examine();
+      await node.close();
+      return facts;
+    };
+    try {
+      expect(await factsAs(url)).toMatchObject({ needsReplicas: false, maxLagMs: undefined });
+      await admin.config('SET', 'min-replicas-to-write', 1);
+      const known = { needsReplicas: true, minReplicas: 1, maxLagMs: 10_000 };
+      expect(await factsAs(url)).toMatchObject(known);
+      await admin.acl('SETUSER', 'app', 'on', '>p', '~*', '&*', '+@all', '-config');
+      const asUser = await factsAs({ host, port, username: 'app', password: 'p' });
+      expect(asUser).toMatchObject({ needsReplicas: true, maxLagMs: undefined, missingRights: [] });
+    } finally {
+      await admin.config('SET', 'min-replicas-to-write', 0);
+      await admin.acl('DELUSER', 'app');
+      admin.disconnect();
+    }
+  });
+
   it('find a Sentinel, once and not as missing rights', async () => {
     const [sentinel] = await startRedisServers(1, { sentinel: true });
     try {

@@ -48,6 +48,12 @@ class Seats {
   }
 }
 
+@Injectable()
+class ClaimingSeats {
+  @Fenced('seat', { claim: true })
+  async book(): Promise<void> {}
+}
+
 @Module({ providers: [Seats], exports: [Seats] })
 class SeatsModule {}
 
@@ -129,6 +135,17 @@ describe('RedlockModule', () => {
       await expect(boot).rejects.not.toThrow(/secret/);
     }
   });
+
+  it.each(['first', 'second'])(
+    'is refused twice for that reason, where only the %s has the fence that a method claims at',
+    async (fenced) => {
+      const [first, second] = ['first', 'second'].map((name) =>
+        redlockInMemory(name === fenced ? { fence: { claim: async () => undefined } } : {}),
+      );
+      const boot = start([first, second], undefined, [ClaimingSeats]);
+      await expect(boot).rejects.toThrow(/is in this application twice/);
+    },
+  );
 
   it('is one service when what forRoot returned is imported twice', async () => {
     const redlock = redlockInMemory({ isGlobal: false } as object);

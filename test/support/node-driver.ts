@@ -2,6 +2,7 @@ import type {
   AcquireReply,
   ExtendReply,
   InspectReply,
+  RevokeReply,
   JoinReply,
   JoinRequest,
   LockNames,
@@ -110,6 +111,11 @@ export class NodeDriver implements LockNodeListener {
     await eventually(() => {
       if (this.listens < times) throw new Error(`listens ${this.listens} times`);
     });
+  }
+
+  revoke(names: LockNames, holder: string, leastMs = 0): Promise<RevokeReply> {
+    const request = { names, holder, value: 'revoked:{"by":"a test"}', leastMs };
+    return this.ask((settle) => this.node.revoke(request, settle));
   }
 
   inspect(names: LockNames): Promise<InspectReply> {

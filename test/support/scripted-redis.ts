@@ -71,6 +71,7 @@ export function shakeHands([name = '', ...rest]: readonly string[]): string | un
         : bulk(rest[0] ?? '');
     case 'auth':
     case 'select':
+    case 'set':
     case 'client':
       return '+OK\r\n';
     default:

@@ -4,6 +4,7 @@ import type { LockNode } from '../../lib/core/nodes/lock-node.ts';
 import type { RedlockOptions } from '../../lib/core/options/options.ts';
 import { Redlock } from '../../lib/core/redlock.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { eventually } from './eventually.ts';
 
 /** Closes what the returned function was given, after each test. */
 export function useClosing(): <Opened extends { close(): Promise<unknown> }>(
@@ -17,7 +18,7 @@ export function useClosing(): <Opened extends { close(): Promise<unknown> }>(
   };
 }
 
-/** Opens lock services that a quorum of nodes has joined; they are closed after each test. No restart guard unless asked for. */
+/** Opens lock services that all nodes have joined; they are closed after each test. No restart guard unless asked for. */
 export function useRedlocks(): (
   nodes: readonly LockNode[],
   options?: RedlockOptions,
@@ -26,7 +27,8 @@ export function useRedlocks(): (
   return async (nodes, options) => {
     const redlock = closing(new Redlock(nodes, { restartGuard: false, ...options }));
     redlock.open();
-    assert.ok(await redlock.ready(20_000));
+    const isOut = () => redlock.status().nodes.some(({ state }) => /down|joining/.test(state));
+    await eventually(() => assert.ok(!isOut()));
     return redlock;
   };
 }

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Link } from '../campaign/world/link.ts';
 import { closeAll, closeLater } from '../nest/support/applications.ts';
@@ -9,6 +10,9 @@ import { Contenders, type Member, startPair } from './replicated-pair.ts';
  */
 type Connections = 'reset' | 'stay' | 'follow';
 type ContenderOptions = Parameters<typeof Contenders.start>[1];
+/** Time in which a replica acknowledges at least once. */
+const ACKNOWLEDGED_MS = 1_200;
+const LONGEST_FREEZE_MS = 5_000;
 
 afterEach(closeAll);
 
@@ -49,6 +53,10 @@ async function crash(options?: ContenderOptions): Promise<Contenders> {
 describe('a held lock that the promoted replica never received has no second holder', () => {
   it('when the primary crashes', async () => {
     expect((await crash()).overlaps).toBe(0);
+  });
+
+  it('when the primary crashes, with failover', async () => {
+    expect((await crash({ failover: { maxLag: 0 } })).overlaps).toBe(0);
   });
 
   it('which without the restart guard it has', async () => {
@@ -93,4 +101,44 @@ describe('a held lock that the promoted replica never received has no second hol
       expect(contenders.overlaps).toBe(0);
     },
   );
+});
+
+/**
+ * The primary freezes. Its replica, whose latest acknowledgements it has yet to read, is cut off and promoted. It wakes when the
+ * other service has the key there, or after the longest freeze; the first service still reaches it only.
+ */
+async function freeze(maxLagMs: number): Promise<Contenders> {
+  const [primary, replica] = await startPair();
+  const replication = closeLater(await Link.open(primary.server));
+  const address = closeLater(await Link.open(primary.server));
+  await replica.admin.replicaof('127.0.0.1', replication.port);
+  await primary.admin.config('SET', 'min-replicas-to-write', 1, 'min-replicas-max-lag', 1);
+  const contenders = await Contenders.start(address.url, {
+    ttl: 500,
+    failover: { maxLag: maxLagMs },
+    holderNode: primary.server.url,
+  });
+  await primary.server.freeze();
+  const longestFreeze = sleep(LONGEST_FREEZE_MS);
+  await sleep(ACKNOWLEDGED_MS);
+  replication.setMode({ kind: 'lose' });
+  await replica.promote();
+  address.target = replica.server;
+  address.resetConnections();
+  const other = contenders.holdToo();
+  await Promise.race([other, longestFreeze]);
+  await primary.server.resume();
+  await contenders.hold();
+  await other;
+  return contenders;
+}
+
+describe('a lock that a primary grants after it was frozen and cut off', () => {
+  it('ends before the promoted replica gives the key, when maxLag is longer than that of the servers by the freeze', async () => {
+    expect((await freeze(1_000 + LONGEST_FREEZE_MS)).overlaps).toBe(0);
+  });
+
+  it('has a second holder otherwise', async () => {
+    expect((await freeze(1_000)).overlaps).toBe(1);
+  });
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { Redis } from 'ioredis';
-import { LockService, type Lock } from '../../lib/index.ts';
+import { LockService, type Lock, type NodeInput } from '../../lib/index.ts';
 import { closeLater, startModule } from '../nest/support/applications.ts';
 import { eventually } from '../support/eventually.ts';
 import { type RedisServer, startRedisServers } from '../support/redis-servers/index.ts';
@@ -43,6 +43,19 @@ export class Member {
     await this.admin.replicaof(...NOWHERE);
   }
 
+  /** Replicas get nothing of it any more, whatever Sentinel or the cluster tell them. */
+  async cutReplicas(): Promise<void> {
+    await this.admin.acl('SETUSER', 'default', '-psync');
+    await this.admin.call('CLIENT', 'KILL', 'TYPE', 'replica');
+  }
+
+  /** Resolves when it has become a primary. */
+  async promoted(): Promise<void> {
+    await eventually(async () => assert.equal((await this.admin.role())[0], 'master'), {
+      timeoutMs: 30_000,
+    });
+  }
+
   async promote(): Promise<void> {
     await this.admin.replicaof('NO', 'ONE');
   }
@@ -68,20 +81,46 @@ export class Contenders {
   private constructor(
     private readonly holder: LockService,
     private readonly rival: LockService,
-    private readonly ttl: number,
+    private readonly guardMs: number,
   ) {}
 
   /**
    * Resolves when both may have locks.
-   * @param options `ttl`: ms, also the restart guard
+   * @param options `ttl`: ms, also the restart guard; `failover` makes that longer. `holderNode`: another way of the first one
    */
-  static async start(url: string, { restartGuard = true, ttl = 1_000 } = {}): Promise<Contenders> {
-    const settings = { nodes: [url], restartGuard, ttl };
-    const modules = await Promise.all([startModule({}, settings), startModule({}, settings)]);
+  static async start(
+    node: NodeInput,
+    {
+      ttl = 1_000,
+      failover,
+      restartGuard = failover === undefined || undefined,
+      keyPrefix,
+      holderNode = node,
+    }: {
+      ttl?: number;
+      restartGuard?: boolean | undefined;
+      failover?: { maxLag: number } | undefined;
+      keyPrefix?: string;
+      holderNode?: NodeInput;
+    } = {},
+  ): Promise<Contenders> {
+    const settings = {
+      nodes: [node],
+      ttl,
+      startupTimeout: 30_000,
+      ...(restartGuard !== undefined && { restartGuard }),
+      ...(failover !== undefined && { failover }),
+      ...(keyPrefix !== undefined && { keyPrefix }),
+    };
+    const guardMs = failover === undefined ? ttl : ttl + (failover.maxLag + 3_000) * 1.01;
+    const modules = await Promise.all([
+      startModule({}, { ...settings, nodes: [holderNode] }),
+      startModule({}, settings),
+    ]);
     const [holder, rival] = modules.map((module) => module.get(LockService));
-    const contenders = new Contenders(holder!, rival!, ttl);
+    const contenders = new Contenders(holder!, rival!, guardMs);
     for (const service of [contenders.holder, contenders.rival])
-      await (await service.acquire('warm', { wait: '5s' })).release();
+      await (await service.acquire('warm', { wait: '20s' })).release();
     return contenders;
   }
 
@@ -90,13 +129,18 @@ export class Contenders {
     await this.#take(this.holder, '5s');
   }
 
+  /** The other one takes the key as soon as it gets it, and keeps it. */
+  async holdToo(): Promise<void> {
+    await this.#take(this.rival, '20s');
+  }
+
   /** Runs the fault; then the other one, and after it the first one again, get the key in time, each with a larger token. */
   async contend(fault: () => Promise<void>): Promise<void> {
     await fault();
     const since = performance.now();
     for (const service of [this.rival, this.holder]) {
       const lock = await eventually(() => this.#take(service, '50ms'), {
-        timeoutMs: this.ttl + GRACE_MS - (performance.now() - since),
+        timeoutMs: this.guardMs + GRACE_MS - (performance.now() - since),
       });
       await lock.release();
     }

@@ -6,8 +6,9 @@ import {
   sameLoss,
 } from '../errors.ts';
 import type { LockLossReason, NodeCause } from '../errors.ts';
+import type { AboutLock } from '../events.ts';
 import { FencingToken } from '../fencing-token.ts';
-import type { Lock } from '../lock.ts';
+import type { Lock, OwnLock } from '../lock.ts';
 import { Alarm } from '../nodes/deadlines.ts';
 import { inModuleContext } from '../system-environment.ts';
 import type { Granted, LockCall } from '../voting/attempt.ts';
@@ -61,6 +62,11 @@ export class HeldLock implements KeyLock {
     return this.#token?.value ?? this.grant.ballot;
   }
 
+  get about(): AboutLock {
+    const { keys, caller } = this.call;
+    return { keys, token: this.tokenValue, holder: this.grant.holder, ...caller };
+  }
+
   get validityMs(): number {
     return Math.max(0, this.#lease.validUntilMs - this.#room.set.clock.checkedNowMs);
   }
@@ -72,12 +78,14 @@ export class HeldLock implements KeyLock {
     return Math.max(0, untilMs - this.#room.set.clock.nowMs);
   }
 
-  get isEnding(): boolean {
-    return this.#state === 'timed' || this.#state === 'over';
+  get report(): OwnLock | undefined {
+    if (this.#state === 'granted') return undefined;
+    const heldMs = this.#room.set.clock.nowMs - this.grant.startedAtMs;
+    return { ...this.about, heldMs, remainingMs: this.occupiedMs, sections: this.#handles.length };
   }
 
-  get isInUse(): boolean {
-    return this.#state !== 'granted' && this.#handles.length > 0;
+  get isEnding(): boolean {
+    return this.#state === 'timed' || this.#state === 'over';
   }
 
   /** The grant is complete: its holder has it. @param token another than the ballot */
@@ -108,6 +116,8 @@ export class HeldLock implements KeyLock {
   /** @throws QuorumUnavailableError */
   async extendNow(): Promise<void> {
     const askedAtMs = this.#room.set.clock.nowMs;
+    // Handle of the caller says that it was lost.
+    if (this.#lease.noticeOverdue(askedAtMs)) return;
     const round = await this.#lease.extendNow();
     // Lock that was lost meanwhile says so itself.
     if (round.votes.decideExtension() === 'extended' || this.isEnding) return;
@@ -144,30 +154,31 @@ export class HeldLock implements KeyLock {
     return this.#release?.done;
   }
 
-  lost(reason: LockLossReason, causes: readonly NodeCause[]): void {
+  lost(reason: LockLossReason, causes: readonly NodeCause[], revoked?: string): void {
     if (this.#state === 'over') return;
     // A lock that is only kept for minHold has no holder that could lose it; its keys expire with their ttl.
     if (this.#handles.length === 0) return this.#free(false);
     if (this.#state === 'timed') return this.#free(true);
-    const { tokenValue } = this;
     const { keys, settings } = this.call;
     const { nowMs } = this.#room.set.clock;
-    const error = new LockLostError(keys, reason, tokenValue, causes);
+    const error = new LockLostError(keys, reason, this.tokenValue, causes, undefined, revoked);
     const wasGiven = this.#state === 'held';
     const handles = [...this.#handles];
     // Ends all of them at once; their listeners run later.
     for (const each of handles) each.lossError = error;
     // Next holder may not begin while the work has time to stop; nor before `minHold` has passed.
-    const isTimeLeft = reason === 'expired' || reason === 'suspended';
+    const isTimeLeft = reason !== 'taken' && reason !== 'closed';
     const keepMs = isTimeLeft ? this.#lease.validUntilMs - nowMs : 0;
     const mustKeepMs = wasGiven ? this.grant.startedAtMs + settings.minHoldMs - nowMs : 0;
     if (keepMs > 0) this.#keepFor(keepMs);
     else if (reason === 'closed' && mustKeepMs > 0) this.#free(false);
     else this.#free(true);
     this.#room.set.outgoing.flush(); // Code of users runs now and may take its time.
+    const { events } = this.#room.set;
+    const heldMs = nowMs - this.grant.startedAtMs;
     // If its caller never had the lock, that caller receives the error.
-    if (wasGiven)
-      this.#room.set.events.emit({ type: 'lost', keys, token: tokenValue, error: sameLoss(error) });
+    if (wasGiven && reason === 'overdue') events.emit({ type: 'overdue', ...this.about, heldMs });
+    if (wasGiven) events.emit({ type: 'lost', ...this.about, error: sameLoss(error) });
     inModuleContext(() => {
       for (const each of handles) each.notifyLoss();
     });
@@ -189,8 +200,7 @@ export class HeldLock implements KeyLock {
     const keepMs = wasGiven ? this.call.settings.minHoldMs - heldMs : 0;
     if (keepMs > 0) this.#keepFor(keepMs);
     else this.#free(true);
-    if (wasGiven && events.takesOrdinary)
-      events.emit({ type: 'released', keys: this.call.keys, token: this.tokenValue, heldMs });
+    if (wasGiven && events.takesOrdinary) events.emit({ type: 'released', ...this.about, heldMs });
     this.#room.onEnd();
   }
 
@@ -202,19 +212,11 @@ export class HeldLock implements KeyLock {
 
   /** Holder has released it, and sections that joined it still run. */
   #keepForSections(): void {
-    const { tokenValue: token } = this;
-    const { keys } = this.call;
     const sinceMs = this.#room.set.clock.nowMs;
     this.#setTimer(this.call.settings.ttlMs, () => {
-      const sections = this.#handles.length;
-      const delayMs = this.#room.set.clock.nowMs - sinceMs;
-      this.#room.set.events.emit({
-        type: 'release-delayed',
-        keys,
-        token,
-        sections,
-        sinceMs: delayMs,
-      });
+      const { events, clock } = this.#room.set;
+      const [sections, delayMs] = [this.#handles.length, clock.nowMs - sinceMs];
+      events.emit({ type: 'release-delayed', ...this.about, sections, sinceMs: delayMs });
     });
   }
 

@@ -1,4 +1,6 @@
 import { brokenInvariant, type LockLossReason, type NodeCause } from '../errors.ts';
+import type { AboutLock } from '../events.ts';
+import type { OwnLock } from '../lock.ts';
 import { Deadline } from '../nodes/deadlines.ts';
 import type { NodeSession } from '../nodes/node-session.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
@@ -30,20 +32,21 @@ export interface KeyLock {
   readonly call: LockCall;
   readonly grant: Granted;
   readonly records: readonly KeyRecord[];
-  readonly tokenValue: number;
+  /** Fields of the events about it. */
+  readonly about: AboutLock;
   /** Nodes that may hold it, as bits. The others know nothing of it: a frozen node gets no releases of locks it was not asked for. */
   mayHold: number;
   /** Lock is lost or released, though nodes may still have it. */
   readonly isEnding: boolean;
-  /** Holder has it, and has not released it, or a section that joined it has not. */
-  readonly isInUse: boolean;
   /** Time for which the nodes keep it as far as this process knows. */
   readonly occupiedMs: number;
+  /** Facts for people; undefined while no caller has it. */
+  readonly report: OwnLock | undefined;
   /** Ends it where its time is over though no timer has said so yet. */
   noticeEnd(): void;
   /** Proves to itself that it is still held, soon: a clock has moved. */
   extendSoon(): void;
-  lost(reason: LockLossReason, causes: readonly NodeCause[]): void;
+  lost(reason: LockLossReason, causes: readonly NodeCause[], revoked?: string): void;
 }
 
 /** Callers of this process that wait for one key, in the order of their arrival. */

@@ -4,8 +4,12 @@ import { Deadline, LATE_MS } from '../nodes/deadlines.ts';
 import { NodeNames } from '../nodes/node-names.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import { inSeconds } from '../options/duration.ts';
+import { revokedText } from '../process-identity.ts';
 import { driftMs, validityEndMs, VoteRound } from '../voting/vote-round.ts';
 import type { KeyLock } from './key-table.ts';
+
+/** Number of ttl after which a lock is reported that has no `maxHold`. */
+const LONG_HOLD_TTLS = 10;
 
 /**
  * Keeps the validity of one held lock: extends it at a third of the ttl, and calls `lost` before it ends.
@@ -19,6 +23,8 @@ export class Lease extends Deadline {
   readonly #lock: KeyLock;
   #nextExtensionMs = Number.POSITIVE_INFINITY;
   #keeps = false;
+  /** When `maxHold` is over; infinite where nothing more is to be said of how long it is held. */
+  #overdueAtMs: number | undefined;
   #ended = false;
   /** Suspends that were known when the validity was computed. */
   #suspendedMs: number;
@@ -37,6 +43,8 @@ export class Lease extends Deadline {
     this.#lock = lock;
     this.validUntilMs = lock.grant.validUntilMs;
     this.#suspendedMs = set.clock.suspendedMs;
+    const { maxHoldMs } = lock.call.settings;
+    this.#overdueAtMs = maxHoldMs === undefined ? undefined : lock.grant.startedAtMs + maxHoldMs;
     this.#leadMs = Math.max(4, lock.call.settings.ttlMs / 200);
     this.#stepMs = Math.max(1, Math.floor(lock.call.settings.ttlMs / 64));
   }
@@ -68,7 +76,7 @@ export class Lease extends Deadline {
 
   /** Lets the validity run out; it can still be lost. */
   stopExtending(): void {
-    this.#nextExtensionMs = Number.POSITIVE_INFINITY;
+    this.#nextExtensionMs = this.#overdueAtMs = Number.POSITIVE_INFINITY;
     this.#keeps = false;
   }
 
@@ -85,7 +93,8 @@ export class Lease extends Deadline {
         if (round.votes.decideExtension() === 'extended') this.#set.quorum.measured(round);
         resolve(round);
       };
-      const vote = { kind: 'extend', names, holder, ballot, ttlMs } as const;
+      const { validUntilMs } = this;
+      const vote = { kind: 'extend', names, holder, ballot, ttlMs, validUntilMs } as const;
       const asked = new VoteRound(this.#set, vote, { ended });
       open.add(asked);
       asked.start(nodeTimeoutMs, this.#set.clock.nowMs);
@@ -111,11 +120,30 @@ export class Lease extends Deadline {
       this.validityEnded();
       return;
     }
+    if (this.noticeOverdue(nowMs)) return;
     if (nowMs >= this.#nextExtensionMs - this.#stepMs) {
       this.#nextExtensionMs = Number.POSITIVE_INFINITY;
       void this.#extendInRhythm();
+      if (this.#overdueAtMs === undefined) this.#noticeLongHold(nowMs);
     }
     this.#arm();
+  }
+
+  /** Ends the lock when its `maxHold` is over, and says so; a timer may be late. */
+  noticeOverdue(nowMs: number): boolean {
+    if (nowMs < (this.#overdueAtMs ?? Number.POSITIVE_INFINITY)) return false;
+    // Nothing is left to watch: its keys are kept for a time of their own.
+    this.#set.alarms.cancel(this);
+    this.#lock.lost('overdue', []);
+    return true;
+  }
+
+  #noticeLongHold(nowMs: number): void {
+    const { grant, call, about } = this.#lock;
+    const heldMs = nowMs - grant.startedAtMs;
+    if (heldMs < LONG_HOLD_TTLS * call.settings.ttlMs) return;
+    this.#overdueAtMs = Number.POSITIVE_INFINITY;
+    this.#set.events.emit({ type: 'held-long', ...about, heldMs });
   }
 
   /** The validity is over, or so close to its end that the work needs the rest to stop. */
@@ -140,7 +168,8 @@ export class Lease extends Deadline {
   #arm(): void {
     if (this.#ended) return;
     const { nowMs } = this.#set.clock;
-    const dueMs = Math.min(this.#nextExtensionMs, this.validUntilMs - this.#leadMs);
+    const endsAtMs = this.validUntilMs - this.#leadMs;
+    const dueMs = Math.min(this.#nextExtensionMs, this.#overdueAtMs ?? endsAtMs, endsAtMs);
     const stepMs = dueMs - nowMs > 2 * this.#stepMs ? this.#stepMs : 1;
     this.#set.alarms.set(this, Math.max(1, Math.floor(dueMs / stepMs) * stepMs - nowMs), nowMs);
   }
@@ -163,24 +192,25 @@ export class Lease extends Deadline {
   #apply(round: VoteRound): void {
     if (this.#ended || this.#lock.isEnding) return;
     const { clock, options, events } = this.#set;
-    const { call, tokenValue: token } = this.#lock;
-    const { keys, settings } = call;
+    const { ttlMs } = this.#lock.call.settings;
     const decision = round.votes.decideExtension();
     const nowMs = clock.checkedNowMs;
     // A late answer never brings a validity back that has ended.
     if (nowMs >= this.validUntilMs) this.validityEnded(round.causes());
-    else if (decision === 'taken') this.#lock.lost('taken', round.causes());
-    else if (decision === 'extended') {
-      const newMs = validityEndMs(round.startedAtMs, settings.ttlMs, options.driftFactor);
+    else if (decision === 'taken') {
+      const revoked = revokedText(round.votes.revoked);
+      this.#lock.lost(revoked === undefined ? 'taken' : 'revoked', round.causes(), revoked);
+    } else if (decision === 'extended') {
+      const newMs = validityEndMs(round.startedAtMs, ttlMs, options.driftFactor);
       this.validUntilMs = Math.max(this.validUntilMs, newMs);
       this.#suspendedMs = clock.suspendedMs;
       this.#failure = undefined;
       const remainingMs = this.validUntilMs - nowMs;
-      if (events.takesOrdinary) events.emit({ type: 'extended', keys, token, remainingMs });
+      if (events.takesOrdinary) events.emit({ type: 'extended', ...this.#lock.about, remainingMs });
     } else {
       this.#failure = round;
       const [remainingMs, causes] = [this.validUntilMs - nowMs, round.causes()];
-      events.emit({ type: 'extension-failed', keys, token, remainingMs, causes });
+      events.emit({ type: 'extension-failed', ...this.#lock.about, remainingMs, causes });
     }
   }
 }

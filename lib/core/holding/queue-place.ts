@@ -32,6 +32,8 @@ export interface ForeignHolder {
   readonly freeAtMs: number | undefined;
   /** Answer of each node. */
   readonly causes: () => NodeCause[];
+  /** Text on its process, as far as known by then. */
+  readonly process: () => string | undefined;
 }
 
 /** A key that callers here wait for. */

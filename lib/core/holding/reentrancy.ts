@@ -1,13 +1,14 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { FencedUsageError, quoteKeys, sameLoss } from '../errors.ts';
+import type { Caller } from '../events.ts';
 import { isAdmitted } from '../fencing-token.ts';
 import type { Lock } from '../lock.ts';
 import type { WithLockOptions } from '../options/options.ts';
 import type { LockHandle } from './held-lock.ts';
 
-/** Names the method under `@Fenced`, `Class.method`, in the options of the call that it makes. */
+/** Names the method under `@Fenced` in the options of the call that it makes. */
 export const CALLED_BY = Symbol.for('nestjs-fenced-lock/called-by');
-type CalledOptions = WithLockOptions & { readonly [CALLED_BY]?: string };
+export type CalledOptions = WithLockOptions & { readonly [CALLED_BY]?: Caller };
 
 /** Work that runs under a lock, and what an async context is inside of. */
 interface Section {
@@ -16,7 +17,7 @@ interface Section {
   /** Undefined when it has ended. Work that it started may outlive it, and then remembers nothing of it. */
   handle: LockHandle | undefined;
   outer: Section | undefined;
-  readonly calledBy: string | undefined;
+  readonly calledBy: Caller | undefined;
 }
 
 const STORAGE_KEY = Symbol.for('nestjs-fenced-lock/lock-context');
@@ -88,7 +89,7 @@ export function enclosingHandle(
       keys,
     );
   if (section === undefined || nested === 'join') return section?.handle;
-  const holder = section.calledBy ?? 'a withLock';
+  const holder = section.calledBy?.where ?? 'a withLock';
   throw new FencedUsageError(
     `This call runs inside of ${holder}, which holds the lock ${quoteKeys(keys)}. If it is part of that work, give it nested: 'join' (withLock, @Fenced), and it runs under the same lock. If it is other work that a queue or an emitter started there, bind its callback outside of that section: AsyncResource.bind(callback). Nothing was locked.`,
     keys,

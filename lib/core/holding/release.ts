@@ -74,7 +74,7 @@ export class ReleaseRound extends Deadline implements ReleaseCollector {
     if (this.#isDone) return;
     this.#isDone = true;
     const { set, table, onEnd } = this.#room;
-    const { call, tokenValue: token, mayHold } = this.#lock;
+    const { about, mayHold } = this.#lock;
     set.answers.cancel(this);
     table.openReleases -= 1;
     if (this.#confirmed < Math.min(set.options.quorum, countOf(mayHold))) {
@@ -82,7 +82,7 @@ export class ReleaseRound extends Deadline implements ReleaseCollector {
         if ((this.#unanswered & (1 << index)) !== 0)
           this.#failed(address, 'timeout', 'no answer in time');
       const causes = this.#failures ?? [];
-      set.events.emit({ type: 'release-incomplete', keys: call.keys, token, causes });
+      set.events.emit({ type: 'release-incomplete', ...about, causes });
     }
     for (const resolve of this.#onDone ?? []) resolve();
     onEnd();

@@ -1,13 +1,12 @@
 import type { NodeFailureReason } from '../errors.ts';
 import { NodeNames } from './node-names.ts';
-import type { InspectReply } from './lock-node.ts';
-import type { NodeSession } from './node-session.ts';
-import type { NodeSet } from './node-set.ts';
+import { parseIdentity, revokedText, type ProcessIdentity } from '../process-identity.ts';
+import type { Environment } from '../environment.ts';
+import type { ResolvedOptions } from '../options/resolve-options.ts';
+import { pastMoment } from '../system-environment.ts';
+import type { InspectReply, LockNode, NodeFailure } from './lock-node.ts';
 
-/**
- * State of one key as the nodes know it at the moment: for people and dashboards, never for deciding whether one may write.
- * `lastToken` is nothing to write with: the last ballot of a key belongs to its holder.
- */
+/** State of one key as the nodes know it at the moment: for people and dashboards, never for deciding whether one may write. */
 export interface LockInspection {
   /** Key as the caller named it, without the prefix. */
   readonly key: string;
@@ -18,7 +17,13 @@ export interface LockInspection {
   readonly holder: string | null | undefined;
   /** Time for which the holder's lease runs on a quorum of nodes; 0 without a known holder. */
   readonly remainingMs: number;
-  /** The largest ballot any answering node remembers, decimal; `'0'` when none. It may belong to an abandoned attempt. */
+  /** Process of the holder, as far as it said who it is. */
+  readonly process?: ProcessIdentity;
+  /** When its holder began to acquire it, by the clocks of those that used the key; absent where no quorum knows. */
+  readonly acquiredAt?: ReturnType<typeof pastMoment>;
+  /** Words on who revoked it, and why; then nobody has it, and the key stays taken until the lease ends. */
+  readonly revoked?: string;
+  /** The largest ballot any answering node remembers, decimal; `'0'` when none. Never write with it: it belongs to another. */
   readonly lastToken: string;
   /** Answer of each node. */
   readonly nodes: readonly NodeInspection[];
@@ -38,30 +43,72 @@ export interface NodeInspection {
   readonly failure?: { readonly reason: NodeFailureReason; readonly message: string };
 }
 
-/** Asks every node what it knows of `key`; waits at most one node timeout. */
-export async function inspectKey(set: NodeSet, key: string): Promise<LockInspection> {
-  const names = new NodeNames(set.options.keyPrefix, [key]);
-  const { timers } = set.environment;
-  const ask = ({ address, node }: NodeSession) =>
-    new Promise<NodeInspection>((resolve) => {
-      const settle = (reply: InspectReply | typeof NO_ANSWER) => {
-        timers.clear(timer);
-        if (reply.kind !== 'failed') {
-          const { holder, remainingMs, floor } = reply;
-          return resolve({ address, holder, remainingMs, lastToken: String(floor) });
-        }
-        const failure = { reason: reply.reason, message: reply.message };
-        resolve({ address, holder: null, remainingMs: 0, lastToken: '0', failure });
-      };
-      // Answers may be there after a blocked event loop, unread.
-      const isOver = () => set.environment.afterPoll(() => settle(NO_ANSWER));
-      const timer = timers.set(isOver, set.options.acquire.nodeTimeoutMs);
-      node.inspect({ names }, settle);
-    });
-  return summarize(key, await Promise.all(set.sessions.map(ask)), set.options.quorum);
+/** Nodes that are asked without a vote: those of a service, or of an operator, who need not have joined. */
+export interface AskedNodes {
+  readonly options: Pick<ResolvedOptions, 'keyPrefix' | 'quorum' | 'acquire'>;
+  readonly environment: Environment;
+  readonly sessions: readonly { readonly address: string; readonly node: LockNode }[];
 }
 
-const NO_ANSWER = { kind: 'failed', reason: 'timeout', message: 'no answer in time' } as const;
+const NO_ANSWER: NodeFailure = {
+  kind: 'failed',
+  nothingWritten: false,
+  reason: 'timeout',
+  message: 'no answer in time',
+};
+
+/** Asks every node once, and takes what is no answer in time for a failure. */
+export function askAll<Reply>(
+  { options, environment, sessions }: AskedNodes,
+  ask: (node: LockNode, settle: (reply: Reply | NodeFailure) => void) => void,
+  timeoutMs = options.acquire.nodeTimeoutMs,
+): Promise<(Reply | NodeFailure)[]> {
+  const { timers } = environment;
+  const answers = sessions.map(
+    ({ node }) =>
+      new Promise<Reply | NodeFailure>((resolve) => {
+        const settle = (reply: Reply | NodeFailure) => {
+          timers.clear(timer);
+          resolve(reply);
+        };
+        // Answers may be there after a blocked event loop, unread.
+        const isOver = () => environment.afterPoll(() => settle(NO_ANSWER));
+        const timer = timers.set(isOver, timeoutMs);
+        ask(node, settle);
+      }),
+  );
+  return Promise.all(answers);
+}
+
+/** Asks every node what it knows of `key`; waits at most one node timeout. */
+export async function inspectKey(set: AskedNodes, key: string): Promise<LockInspection> {
+  const { options, sessions } = set;
+  const names = new NodeNames(options.keyPrefix, [key]);
+  const replies = await askAll<InspectReply>(set, (node, settle) =>
+    node.inspect({ names }, settle),
+  );
+  const nodes = replies.map((reply, index): NodeInspection => {
+    const { address } = sessions[index]!;
+    if (reply.kind !== 'failed') {
+      const { holder, remainingMs, floor } = reply;
+      return { address, holder, remainingMs, lastToken: String(floor) };
+    }
+    const failure = { reason: reply.reason, message: reply.message };
+    return { address, holder: null, remainingMs: 0, lastToken: '0', failure };
+  });
+  const found = summarize(key, nodes, options.quorum);
+  if (typeof found.holder !== 'string') return found;
+  const held = replies.flatMap((reply) =>
+    reply.kind === 'inspected' && reply.holder === found.holder ? reply : [],
+  );
+  const process = held.map((reply) => parseIdentity(reply.process)).find(Boolean);
+  // Floor of a lock that is held is the ballot of the holder.
+  const isToken = ({ floor }: { readonly floor: number }) =>
+    held.filter((reply) => reply.floor === floor).length >= options.quorum;
+  const token = held.find(isToken)?.floor ?? 0;
+  const acquiredAt = pastMoment(token, set.environment);
+  return { ...found, process, acquiredAt, revoked: revokedText(found.holder) };
+}
 
 function summarize(
   key: string,

@@ -1,17 +1,18 @@
 /**
  * The port to one Redis: what the algorithm says to a single server, and what it receives.
  *
- * Every `settle` is called exactly once, possibly before the method returns, and possibly very late: a node has no
- * timeouts for votes, the caller has. On one connection commands are executed in the order in which they were given, and a
- * command is never queued while disconnected nor sent again after a reconnect.
+ * Every `settle` is called exactly once, possibly before the method returns, and possibly very late: a node has no timeouts for
+ * votes, the caller has. On one connection commands are executed in the order in which they were given, and a command is never
+ * queued while disconnected nor sent again after a reconnect.
  *
- * `acquire`, `extend` and `release` are collected and written together by `flush`, which is up to the caller when they
- * return true; one goes out at once when no answer is due on the connection. Everything else writes what was collected
- * before itself.
+ * `acquire`, `extend` and `release` are collected and written together by `flush`, which is up to the caller when they return
+ * true; one goes out at once when no answer is due on the connection. Everything else writes what was collected before itself.
  */
 export interface LockNode {
   /** Host and port, for messages; never a password. */
   readonly address: string;
+  /** Facts that `examine` found last. */
+  readonly facts?: NodeFacts | undefined;
   /** Node for one more lock service: this node, or, while it has a service, another to the same server. Missing: this node. */
   forService?(): LockNode;
   /** Starts connecting, and keeps reconnecting until `close`. Called once. */
@@ -26,6 +27,10 @@ export interface LockNode {
   /** Hands all that was collected to the socket, in one write. */
   flush(): void;
   inspect(request: InspectRequest, settle: (reply: InspectReply) => void): void;
+  /** Puts a value in place of the holder, where the lock has this one: it stays taken, and its holder finds out. */
+  revoke(request: RevokeRequest, settle: (reply: RevokeReply) => void): void;
+  /** Finds the names of locks, and others under the prefix. Needs a right that nothing else does. */
+  list(request: ListRequest, settle: (reply: ListReply) => void): void;
   /** Stands in line for a lock of one key, collected as votes are. */
   wait(request: WaitRequest, settle: (reply: WaitReply) => void): boolean;
   /** Receives turns on this channel from now on, also across reconnects. There is one only, and further calls change nothing. */
@@ -45,8 +50,10 @@ export interface LinkSettings {
    * place only when it was joined while the first is still silent. Counts only time in which this process read its sockets.
    */
   readonly silenceLimitMs: number;
-  /** Proves that a second connection works. */
-  readonly join: JoinRequest;
+  /** Proves that a second connection works. Missing: this process takes no locks, and joins nothing. */
+  readonly join?: JoinRequest;
+  /** Key in which the node keeps, once joined, what this process says of itself; it expires a minute after the process ended. */
+  readonly identity?: { readonly name: string; readonly text: string } | undefined;
 }
 
 export interface LockNodeListener {
@@ -71,8 +78,8 @@ export interface NodeFailure {
   readonly kind: 'failed';
   /** True when the command certainly changed nothing; false when that is unknown. */
   readonly nothingWritten: boolean;
-  /** `overloaded`: not sent, because too many commands wait for this node already. */
-  readonly reason: 'unreachable' | 'overloaded' | 'error';
+  /** `overloaded`: not sent, because too many commands wait for this node already; `timeout`: said by who asked. */
+  readonly reason: 'unreachable' | 'overloaded' | 'error' | 'timeout';
   /** The server doesn't know our scripts: join again. */
   readonly mustJoin?: boolean;
   readonly message: string;
@@ -86,6 +93,8 @@ export interface LockNames {
   readonly pairs: readonly string[];
   /** `lock1 [lock2 …]`. */
   readonly locks: readonly string[];
+  /** Beginning of the names under which processes say who they are; the mark of their holders follows. */
+  readonly processes: string;
 }
 
 export interface JoinRequest {
@@ -165,14 +174,17 @@ export interface ExtendRequest {
 export type ExtendReply =
   /** `recreated`: how many keys were missing and have been set again. */
   | { readonly kind: 'extended'; readonly recreated: number }
-  | { readonly kind: 'lost' }
+  /** `revoked`: the value of {@link RevokeRequest}, where that took the place of the holder. */
+  | { readonly kind: 'lost'; readonly revoked?: string }
   | { readonly kind: 'quarantined'; readonly remainingMs: number }
   | { readonly kind: 'unjoined' }
   | NodeFailure;
 
 /** A vote that is asked of every node: for a new lock or for an extension. */
 export type VoteRequest =
-  (AcquireRequest & { readonly kind: 'acquire' }) | (ExtendRequest & { readonly kind: 'extend' });
+  | (AcquireRequest & { readonly kind: 'acquire' })
+  /** `validUntilMs`: end of the validity before, by the clock of the service. */
+  | (ExtendRequest & { readonly kind: 'extend'; readonly validUntilMs: number });
 
 export type VoteReply = AcquireReply | ExtendReply;
 
@@ -213,7 +225,33 @@ export type InspectReply =
       readonly holder: string | null;
       readonly remainingMs: number;
       readonly floor: number;
+      /** Text that the process of the holder wrote of itself. */
+      readonly process: string | null;
     }
+  | NodeFailure;
+
+export interface RevokeRequest {
+  readonly names: LockNames;
+  readonly holder: string;
+  /** Value that takes the place of the holder: see `revokedValue`. */
+  readonly value: string;
+  /** Least time for which the lock stays taken, ms. */
+  readonly leastMs: number;
+}
+
+export type RevokeReply =
+  /** `remainingMs`: for how long the lock stays taken, -1 = without TTL; `null`: it had not this holder, and nothing was written. */
+  { readonly kind: 'revoked'; readonly remainingMs: number | null } | NodeFailure;
+
+export interface ListRequest {
+  readonly keyPrefix: string;
+  readonly keysBegin: string;
+  /** Number of names after which it stops, and says that there may be more. */
+  readonly most: number;
+}
+
+export type ListReply =
+  | { readonly kind: 'listed'; readonly names: readonly string[]; readonly isComplete: boolean }
   | NodeFailure;
 
 /** Facts of one server that the start-up checks want to know. */
@@ -225,9 +263,16 @@ export interface NodeFacts {
   /** `master`, `slave` or `sentinel`; empty where our user may not know. */
   readonly role: string;
   readonly clusterEnabled: boolean;
+  /** Party that says which server is the primary, so that it may be another one after a failover. */
+  readonly foundBy?: 'sentinel' | 'cluster' | undefined;
   readonly maxmemoryPolicy: string;
   readonly appendOnly: boolean;
   readonly connectedReplicas: number;
+  /** Whether it stops writing when its replicas stop answering (`min-replicas-to-write`). */
+  readonly needsReplicas?: boolean;
+  /** Settings `min-replicas-to-write` and `min-replicas-max-lag` in ms; missing where our user may not read them. */
+  readonly minReplicas?: number | undefined;
+  readonly maxLagMs?: number | undefined;
   /** Reason why it refuses every write at the moment, in the server's own words; undefined when it does not. */
   readonly refusesWrites?: string | undefined;
   /** Rights that our user lacks, as the server's own messages; empty when all are there. */

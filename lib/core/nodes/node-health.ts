@@ -16,6 +16,8 @@ export class NodeHealth {
   /** A whole node timeout passed without an answer that was due: it is still asked, but no decision waits for it. */
   isSilent = false;
   faults = 0;
+  /** When it began to vote, or ceased to, as far as that was reported. */
+  changedAtMs: number;
   readonly #address: string;
   readonly #set: Service;
   readonly #absence = new Alarm(() => this.#isAway());
@@ -24,6 +26,7 @@ export class NodeHealth {
   constructor(address: string, set: Service) {
     this.#address = address;
     this.#set = set;
+    this.changedAtMs = set.clock.nowMs;
   }
 
   fault(fault: Fault, message: string): void {
@@ -47,7 +50,7 @@ export class NodeHealth {
   left(message: string): void {
     this.problem = message;
     if (this.reported !== 'joined') return;
-    this.reported = 'left';
+    this.#becomes('left');
     this.away();
     const hasQuorum = !this.#set.quorum.isMissing;
     this.#set.events.emit({ type: 'node-left', address: this.#address, message, hasQuorum });
@@ -55,7 +58,7 @@ export class NodeHealth {
 
   failing(reason: string): void {
     if (this.reported === 'failing') return;
-    this.reported = 'failing';
+    this.#becomes('failing');
     this.problem = reason;
     this.#set.events.emit({ type: 'node-failing', address: this.#address, reason });
   }
@@ -68,9 +71,14 @@ export class NodeHealth {
     this.#set.alarms.cancel(this.#absence);
   }
 
+  #becomes(reported: NodeHealth['reported']): void {
+    if ([this.reported, reported].includes('joined')) this.changedAtMs = this.#set.clock.nowMs;
+    this.reported = reported;
+  }
+
   #announce(quarantineMs: number, isMoved = false): void {
     if (this.reported === 'joined') return;
-    this.reported = 'joined';
+    this.#becomes('joined');
     this.#set.alarms.cancel(this.#absence);
     const joined = { type: 'node-joined', address: this.#address, quarantineMs } as const;
     this.#set.events.emit(isMoved ? { ...joined, isMoved } : joined);
@@ -78,8 +86,7 @@ export class NodeHealth {
 
   #isAway(): void {
     // A blocked event loop delays this, and what would have ended it.
-    const lateMs = this.#set.clock.nowMs - this.#absence.dueMs;
-    if (lateMs > ABSENCE_MS / 4) this.away();
+    if (this.#set.clock.nowMs - this.#absence.dueMs > ABSENCE_MS / 4) this.away();
     else this.failing(this.problem);
   }
 }

@@ -27,7 +27,16 @@ export class NodeNames implements LockNames {
     return pairs;
   }
 
+  get processes(): string {
+    return `${this.#keyPrefix}#process:`;
+  }
+
   get locks(): readonly string[] {
     return this.#keys.map((key) => this.#keyPrefix + key);
   }
+}
+
+/** Beginning of a holder that all holders of one service have. */
+export function markOf(holder: string): string {
+  return holder.slice(0, 8);
 }

@@ -71,6 +71,8 @@ export class NodeSession extends Deadline implements LockNodeListener {
   state: ServiceNode['state'] = 'down';
   /** When its quarantine ends, as far as known. */
   votesAtMs = 0;
+  /** Time of its latest vote. A number before the first, too, or each would be an object of its own. */
+  roundTripMs = Number.NaN;
   readonly #set: Service;
   readonly #listener: NodeSetListener;
   readonly #outbox: ReleaseOutbox;
@@ -92,6 +94,11 @@ export class NodeSession extends Deadline implements LockNodeListener {
 
   get address(): string {
     return this.node.address;
+  }
+
+  /** When the vote was sent that has been unanswered for longest. */
+  get askedAtMs(): number | undefined {
+    return this.#connection.sentAtMs[0];
   }
 
   open(): void {
@@ -165,7 +172,8 @@ export class NodeSession extends Deadline implements LockNodeListener {
     if (this.state !== 'voting') return;
     this.health.isSilent = true;
     this.health.failing('no answer on its connection, nor on a second one');
-    if (!this.#set.quorum.isAnswering) this.#set.quorum.missedAtMs = this.#set.clock.nowMs;
+    const { quorum, clock } = this.#set;
+    if (!quorum.isAnswering) quorum.missedAtMs = clock.nowMs;
   }
 
   spoke(): void {
@@ -216,6 +224,11 @@ export class NodeSession extends Deadline implements LockNodeListener {
     if (this.state !== 'voting') throw brokenInvariant('a node votes only after it was joined');
     const connection = this.#connection;
     const { vote } = collector;
+    if (this.votesAtMs > nowMs && this.#mayBeTakenElsewhere(vote)) {
+      const remainingMs = this.votesAtMs - nowMs;
+      collector.collect(this.index, { kind: 'quarantined', remainingMs });
+      return false;
+    }
     if (connection.sentAtMs.push(nowMs) === 1 && this.position === -1)
       this.#set.answers.set(this, this.#set.options.acquire.nodeTimeoutMs, nowMs);
     const settle = (reply: VoteReply) => {
@@ -229,6 +242,16 @@ export class NodeSession extends Deadline implements LockNodeListener {
     return vote.kind === 'acquire'
       ? this.node.acquire(vote, settle)
       : this.node.extend(vote, settle);
+  }
+
+  /**
+   * Primary that was cut off before a failover may still grant a lock whose ttl it saw end. So the one in its place, in quarantine,
+   * extends no lock that may end before the other has certainly stopped, `maxTtl` before the quarantine is over.
+   */
+  #mayBeTakenElsewhere(vote: VoteRequest): boolean {
+    const { maxLagMs, maxTtlMs } = this.#set.options;
+    if (vote.kind === 'acquire' || maxLagMs === undefined) return false;
+    return vote.validUntilMs < this.votesAtMs - maxTtlMs;
   }
 
   /** Learns from the answer to a vote. Returns whether the node has to be joined. */
@@ -250,6 +273,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
       if (!reply.nothingWritten) connection.hasUnknownOutcome = true;
       if (reply.reason === 'error') this.health.fault(vote, reply.message);
     } else if (!isLate) {
+      this.roundTripMs = nowMs - sentAtMs;
       if (reply.kind === 'quarantined') this.votesAtMs = nowMs + reply.remainingMs;
       // An extension need not look at what says that it was joined.
       if (vote === 'acquire') this.#rejoin.forgotten = 0;

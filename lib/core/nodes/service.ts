@@ -6,7 +6,13 @@ import { FLOOR_RETENTION_MS, PROTOCOL_VERSIONS } from '../options/options.ts';
 import type { ResolvedOptions } from '../options/resolve-options.ts';
 import { Configurations } from './configuration.ts';
 import { Alarm, Deadlines, ServiceClock } from './deadlines.ts';
-import type { LinkSettings, LockNode, ReleaseReply, ReleaseRequest } from './lock-node.ts';
+import type {
+  JoinRequest,
+  LinkSettings,
+  LockNode,
+  ReleaseReply,
+  ReleaseRequest,
+} from './lock-node.ts';
 import { NodeNames } from './node-names.ts';
 
 const SLOW_WARNING_PAUSE_MS = 60_000;
@@ -116,19 +122,25 @@ export abstract class Service {
     return `${this.options.keyPrefix}#turns:${this.mark}`;
   }
 
-  get linkSettings(): LinkSettings {
-    const { acquire, keyPrefix, restartGuardMs } = this.options;
+  get linkSettings(): LinkSettings & { readonly join: JoinRequest } {
+    const { acquire, keyPrefix, restartGuardMs, identity: text } = this.options;
+    const { marker, processes } = new NodeNames(keyPrefix, []);
     return {
       silenceLimitMs: Math.max(2 * acquire.nodeTimeoutMs, MINIMUM_SILENCE_LIMIT_MS),
       join: {
-        markerName: new NodeNames(keyPrefix, []).marker,
+        markerName: marker,
         restartGuardMs,
         floorRetentionMs: FLOOR_RETENTION_MS,
         versions: PROTOCOL_VERSIONS,
         configuration: this.configurations.text,
       },
+      identity: text === undefined ? undefined : { name: processes + this.mark, text },
     };
   }
+}
+
+export function waitsForGuard(leftMs: number): string {
+  return `may not vote for ${inSeconds(leftMs)} more (restart guard)`;
 }
 
 /** The party that released a lock: receives what became of it at each node once. */
@@ -229,7 +241,7 @@ export class Quorum {
       const refuses = state !== 'voting' ? 'unreachable' : health.isSilent ? 'timeout' : 'error';
       if (health.reported !== 'joined')
         return [{ address, reason: refuses, message: health.problem, elapsedMs: 0 }];
-      const message = `may not vote for ${inSeconds(leftMs)} more (restart guard)`;
+      const message = waitsForGuard(leftMs);
       return leftMs > 0 ? [{ address, reason: 'quarantined', message, elapsedMs: 0 }] : [];
     });
   }

@@ -4,7 +4,7 @@ import { kindOf } from './option-names.ts';
 export const MAX_KEYS = 1_000;
 export const MAX_KEY_LENGTH = 1_024;
 /** Names of markers, floors and queues, also those under a longer prefix: `lock:` and key `b:#marker` is the marker of `lock:b:`. */
-const RESERVED = /^#|#marker(:\w+)?$|#(probe|queue)$|#floor:/;
+export const RESERVED = /^#|#marker(:\w+)?$|#(probe|queue)$|#(floor|process):/;
 const LONE_SURROGATE = /[\uD800-\uDFFF]/u;
 
 /**
@@ -23,6 +23,13 @@ export function normalizeKeys(keys: string | readonly string[]): readonly string
   return Object.freeze([...new Set(Array.from<unknown, string>(keys, validKey))].sort());
 }
 
+/** @throws FencedUsageError for anything but one key */
+export function oneKey(key: string): string {
+  const [name = '', ...others] = normalizeKeys(key);
+  if (others.length === 0) return name;
+  throw new FencedUsageError('This takes one key: call it for each of them.', [key].flat());
+}
+
 function validKey(key: unknown): string {
   if (typeof key !== 'string' || key === '')
     throw refusal('a key is a non-empty string', kindOf(key));
@@ -33,7 +40,7 @@ function validKey(key: unknown): string {
     );
   if (RESERVED.test(key))
     throw refusal(
-      "a key neither starts with '#', nor contains '#floor:', nor ends with '#marker', '#marker:…', '#probe' or '#queue'",
+      "a key neither starts with '#', nor contains '#floor:' or '#process:', nor ends with '#marker', '#marker:…', '#probe' or '#queue'",
       quoteKeys([key]),
     );
   return key;

@@ -47,11 +47,29 @@ export interface RedlockOptions {
    */
   readonly minHold?: Duration;
   /**
+   * Hold a lock for at most this long, from its grant, where work may hang: then it is no longer extended and its signal aborts
+   * (`LockLostError` with reason `overdue`); others get it when the work ends, or with the end of the validity, a ttl later at most.
+   * Not below minHold. @default none; a lock held for ten ttl is the event `held-long`
+   */
+  readonly maxHold?: Duration;
+  /**
    * A node that restarted (with or without its data) may not vote for `maxTtl`, so that it can't give away what it forgot.
    * `false` only for servers that lose nothing (`appendfsync always`) or a single server where that risk is accepted.
    * @default true with two or more nodes, false with one
    */
   readonly restartGuard?: boolean;
+  /**
+   * A node may be replaced by one of its replicas (Redis 7.0 or newer), behind one address, by Sentinel or in a cluster: the new
+   * primary may not vote for `maxTtl + maxLag + 3 s`, however many nodes there are. So a failover that is a crash gives no held
+   * lock to a second holder; nor does one in a partition, where `min-replicas-to-write` is the number of replicas.
+   * @default none
+   */
+  readonly failover?:
+    | true
+    | {
+        /** Lag not below `min-replicas-max-lag` of the servers, and the same in all processes. @default '10s', as in Redis */
+        readonly maxLag?: Duration;
+      };
   /** Issuer of fencing tokens. @default 'quorum' */
   readonly tokens?: 'quorum' | TokenSource;
   /**
@@ -71,6 +89,11 @@ export interface RedlockOptions {
   readonly maxConnectionAge?: Duration;
   /** Spacing of the tries of callers of this process. */
   readonly retry?: RetryOptions;
+  /**
+   * Words of this process for people who look for the holder of a lock. Each server keeps them in one key, which expires a minute
+   * after the process ended. `false`: nothing is written or asked for. @default host, pid, start, and application with version
+   */
+  readonly identity?: false | (() => string);
   /** Receives what happens to locks and nodes. */
   readonly onEvent?: LockEventListener;
 }
@@ -88,6 +111,8 @@ export interface AcquireOptions {
   readonly extend?: boolean;
   /** Keep this lock at least this long, also when the work ends sooner or the process dies. @default that of the module, 0 */
   readonly minHold?: Duration;
+  /** Hold this lock for at most this long, also while its work still runs. @default that of the module, none */
+  readonly maxHold?: Duration;
   /** Ends the wait: `acquire` rejects with the signal's reason and holds nothing. */
   readonly signal?: AbortSignal;
 }
@@ -108,7 +133,7 @@ export interface WithLockOptions extends AcquireOptions {
    */
   readonly release?: 'sent' | 'confirmed';
   /**
-   * When this async context holds the keys already: run inside that lock, with its token, `ttl` and `minHold`. Otherwise such a
+   * When this async context holds the keys already: run inside that lock, with its token, `ttl`, `minHold` and `maxHold`. Otherwise such a
    * call is a `FencedUsageError`, because it may be other work that a queue shared by callers started in this context.
    */
   readonly nested?: 'join';

@@ -16,12 +16,16 @@ import {
 } from './option-names.ts';
 import { REDLOCK_DEFAULTS, type AcquireOptions, type RedlockOptions } from './options.ts';
 import type { TokenSource } from '../fencing-token.ts';
+import { identityOf } from '../process-identity.ts';
 
 /** Shorter locks would end before an ordinary pause of a process. */
 const MINIMUM_TTL_MS = 100;
 /** More votes cost more and add no useful fault tolerance over seven; sets of nodes are kept as bits. */
 const MAXIMUM_NODES = 31;
 const DEFAULT_EXTRA_WAIT_MS = 2_000;
+const DEFAULT_MAX_LAG_MS = 10_000;
+/** Time for which a primary writes beyond the lag: it counts whole seconds, looks once a second, and a last word may be late. */
+const LAG_SLACK_MS = 3_000;
 
 const keyPrefix: OptionKind<string> = (value, option) => {
   const isPlain = typeof value === 'string' && value.length <= 200 && !value.includes('#');
@@ -34,6 +38,11 @@ const tokenSource = having<TokenSource>(
   'issue',
   "give 'quorum' or an object with an issue() method",
 );
+/** Gives the lag in ms. */
+const failover: OptionKind<number> = (value, option) => {
+  const given = value === true ? {} : (value as object);
+  return checkOptions(option, { maxLag: duration() }, given, option).maxLag ?? DEFAULT_MAX_LAG_MS;
+};
 const RETRY_OPTIONS = { baseDelay: duration(), maxDelay: duration() };
 
 export const SERVICE_OPTIONS = {
@@ -45,7 +54,9 @@ export const SERVICE_OPTIONS = {
   keyPrefix,
   extend: flag,
   minHold: duration(),
+  maxHold: duration(1),
   restartGuard: flag,
+  failover,
   tokens: (value: unknown, option: string) =>
     value === 'quorum' ? undefined : tokenSource(value, option),
   quorum: number(1, MAXIMUM_NODES),
@@ -53,6 +64,8 @@ export const SERVICE_OPTIONS = {
     checkOptions('retry', RETRY_OPTIONS, value as object, option),
   concurrentTries: number(1, 100_000),
   maxConnectionAge: duration(1_000),
+  identity: (value: unknown, option: string): (() => string) | false =>
+    value !== false && callback(value, option),
   onEvent: callback,
 };
 
@@ -63,6 +76,7 @@ export interface ResolvedAcquire {
   readonly nodeTimeoutMs: number;
   readonly extend: boolean;
   readonly minHoldMs: number;
+  readonly maxHoldMs: number | undefined;
 }
 
 /** {@link RedlockOptions} with every default filled in and every relation checked. */
@@ -72,6 +86,8 @@ export interface ResolvedOptions {
   readonly driftFactor: number;
   readonly keyPrefix: string;
   readonly restartGuardMs: number;
+  /** Lag of replicas that may be promoted; undefined without `failover`. */
+  readonly maxLagMs: number | undefined;
   readonly quorum: number;
   readonly concurrentTries: number;
   readonly maxConnectionAgeMs: number;
@@ -82,6 +98,8 @@ export interface ResolvedOptions {
   readonly retryMaxDelayMs: number | undefined;
   /** Timeout as given; derived from the ttl of the call when undefined. */
   readonly nodeTimeoutMs: number | undefined;
+  /** Text that this process writes of itself; undefined: none. */
+  readonly identity: string | undefined;
   readonly onEvent: LockEventListener | undefined;
 }
 
@@ -96,7 +114,17 @@ export function resolveOptions(options: RedlockOptions, nodeCount: number): Reso
   const { minHold: minHoldMs = REDLOCK_DEFAULTS.minHold, nodeTimeout: nodeTimeoutMs } = given;
   const { ttl: ttlMs = msOf('ttl'), maxTtl: maxTtlMs = ttlMs } = given;
   const guarded = given.restartGuard ?? nodeCount > 1;
-  const restartGuardMs = guarded ? maxTtlMs : 0;
+  const { failover: maxLagMs, driftFactor = REDLOCK_DEFAULTS.driftFactor } = given;
+  if (maxLagMs !== undefined && given.restartGuard === false) {
+    const fix = 'leave it out: failover is a restart guard that lasts longer';
+    throw new RedlockConfigError('restartGuard', false, fix);
+  }
+  // A primary that was cut off from its replicas takes its last write after the lag and its slack; what it then granted is valid
+  // for `maxTtl` more. Holders count the drift of clocks off that, but nobody off the time before.
+  const failoverMs = maxTtlMs + ((maxLagMs ?? 0) + LAG_SLACK_MS) * (1 + driftFactor);
+  const ordinaryMs = guarded ? maxTtlMs : 0;
+  const restartGuardMs =
+    maxLagMs === undefined ? ordinaryMs : durationMs('failover', Math.ceil(failoverMs));
   const majority = Math.floor(nodeCount / 2) + 1;
   const resolved: ResolvedOptions = {
     acquire: {
@@ -105,11 +133,13 @@ export function resolveOptions(options: RedlockOptions, nodeCount: number): Reso
       nodeTimeoutMs: nodeTimeoutMs ?? derivedNodeTimeoutMs(ttlMs),
       extend: given.extend ?? REDLOCK_DEFAULTS.extend,
       minHoldMs,
+      maxHoldMs: given.maxHold,
     },
     maxTtlMs,
-    driftFactor: given.driftFactor ?? REDLOCK_DEFAULTS.driftFactor,
+    driftFactor,
     keyPrefix: given.keyPrefix ?? REDLOCK_DEFAULTS.keyPrefix,
     restartGuardMs,
+    maxLagMs,
     quorum: number(majority, nodeCount)(given.quorum ?? majority, 'quorum'),
     concurrentTries: given.concurrentTries ?? REDLOCK_DEFAULTS.concurrentTries,
     maxConnectionAgeMs: given.maxConnectionAge ?? msOf('maxConnectionAge'),
@@ -117,18 +147,20 @@ export function resolveOptions(options: RedlockOptions, nodeCount: number): Reso
     retryBaseDelayMs: given.retry?.baseDelay,
     retryMaxDelayMs: given.retry?.maxDelay,
     nodeTimeoutMs,
+    identity: given.identity === false ? undefined : identityOf(given.identity),
     onEvent: given.onEvent,
   };
   checkRelations(resolved.acquire, resolved);
   return Object.freeze(resolved);
 }
 
-const { ttl, wait, extend, minHold } = SERVICE_OPTIONS;
+const { ttl, wait, extend, minHold, maxHold } = SERVICE_OPTIONS;
 const ACQUIRE_OPTIONS = {
   ttl,
   wait,
   extend,
   minHold,
+  maxHold,
   signal: having<AbortSignal>('throwIfAborted', 'give the signal of an AbortController'),
 };
 
@@ -177,8 +209,8 @@ function resolveCall(
   { call, table }: OptionsOfCall,
 ): ResolvedAcquire {
   const base = resolved.acquire;
-  const { ttl, wait, extend, minHold } = checkOptions(call, table, options);
-  if ((ttl ?? wait ?? extend ?? minHold) === undefined) return base;
+  const { ttl, wait, extend, minHold, maxHold } = checkOptions(call, table, options);
+  if ((ttl ?? wait ?? extend ?? minHold ?? maxHold) === undefined) return base;
   const minHoldMs = minHold ?? base.minHoldMs;
   const ttlMs = ttl ?? base.ttlMs;
   const acquire: ResolvedAcquire = {
@@ -190,6 +222,7 @@ function resolveCall(
         : (resolved.nodeTimeoutMs ?? derivedNodeTimeoutMs(ttlMs)),
     extend: extend ?? base.extend,
     minHoldMs,
+    maxHoldMs: maxHold ?? base.maxHoldMs,
   };
   checkRelations(acquire, resolved);
   return acquire;
@@ -200,7 +233,7 @@ function derivedNodeTimeoutMs(ttlMs: number): number {
 }
 
 function checkRelations(
-  { ttlMs, nodeTimeoutMs, minHoldMs }: ResolvedAcquire,
+  { ttlMs, nodeTimeoutMs, minHoldMs, maxHoldMs = minHoldMs }: ResolvedAcquire,
   { maxTtlMs }: ResolvedOptions,
 ): void {
   // minHold first, because it may have raised ttl.
@@ -208,6 +241,10 @@ function checkRelations(
     if (ms <= maxTtlMs) continue;
     const fix = `it must not be above maxTtl (${maxTtlMs} ms); raise maxTtl in every process first`;
     throw new RedlockConfigError(option, `${ms} ms`, fix);
+  }
+  if (maxHoldMs < minHoldMs) {
+    const fix = `it must not be below minHold (${minHoldMs} ms)`;
+    throw new RedlockConfigError('maxHold', `${maxHoldMs} ms`, fix);
   }
   if (nodeTimeoutMs > ttlMs / 3) {
     const fix = `it must be at most a third of ttl (${ttlMs} ms)`;

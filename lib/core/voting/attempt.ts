@@ -1,4 +1,5 @@
 import type { NodeCause } from '../errors.ts';
+import type { Caller } from '../events.ts';
 import type { LockNames } from '../nodes/lock-node.ts';
 import { NodeNames } from '../nodes/node-names.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
@@ -24,6 +25,8 @@ export interface AttemptListener {
 export interface LockCall {
   readonly keys: readonly string[];
   readonly settings: ResolvedAcquire;
+  /** Undefined for direct calls of the service. */
+  readonly caller: Caller | undefined;
 }
 
 export type AttemptOutcome = Granted | FailedAttempt;
@@ -36,6 +39,7 @@ export interface Granted {
   readonly mayHold: number;
   /** Moment before the winning ballot. */
   readonly startedAtMs: number;
+  readonly roundTripMs: number;
   readonly validUntilMs: number;
 }
 
@@ -124,6 +128,7 @@ export class Attempt {
         ballot,
         mayHold: this.#mayHold,
         startedAtMs,
+        roundTripMs: endedAtMs - startedAtMs,
         validUntilMs,
       };
       void NOW.then(listener.ended.bind(listener, granted));

@@ -113,6 +113,13 @@ export class VoteCount {
     return this.#counts.lost > this.replies.length - this.quorum ? 'taken' : 'unknown';
   }
 
+  /** Value in place of the holder, where a node said that it was revoked. */
+  get revoked(): string | undefined {
+    for (const reply of this.replies)
+      if (reply?.kind === 'lost' && reply.revoked !== undefined) return reply.revoked;
+    return undefined;
+  }
+
   /**
    * The next ballot after one that was STALE or AHEAD: above every floor seen; where a node's clock set the floor, not below
    * that clock; if our ballot was more than a day ahead of a node, just above that node's clock (without the vote of a node

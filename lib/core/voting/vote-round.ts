@@ -1,10 +1,10 @@
 import { inModuleContext } from '../system-environment.ts';
 import type { NodeCause, NodeFailureReason } from '../errors.ts';
-import { inSeconds } from '../options/duration.ts';
 import { Deadline, LATE_MS } from '../nodes/deadlines.ts';
 import type { VoteReply, VoteRequest } from '../nodes/lock-node.ts';
 import type { VoteCollector } from '../nodes/node-session.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
+import { waitsForGuard } from '../nodes/service.ts';
 import { VoteCount } from './vote-count.ts';
 
 /**
@@ -119,8 +119,7 @@ export class VoteRound extends Deadline implements VoteCollector {
       // Time left at present: the call may have waited since. Of one that was not waited for, the join said it.
       const leftMs = votesAtMs - this.#set.clock.nowMs;
       if (reason === 'quarantined' || (reason === 'not-awaited' && leftMs > 0)) {
-        const left = inSeconds(Math.max(0, leftMs));
-        [reason, message] = ['quarantined', `may not vote for ${left} more (restart guard)`];
+        [reason, message] = ['quarantined', waitsForGuard(Math.max(0, leftMs))];
       }
       return reason === undefined ? [] : [{ address, reason, message, elapsedMs }];
     });

@@ -4,11 +4,14 @@ import type { LockRoom } from '../holding/release.ts';
 import { Waiter, type KeyRecord } from '../holding/key-table.ts';
 import { Attempt, NOW } from '../voting/attempt.ts';
 import type { AttemptListener, AttemptOutcome, FailedAttempt } from '../voting/attempt.ts';
+import type { NamedHolder } from '../voting/vote-count.ts';
 import type { Admission, Candidate } from './admission.ts';
 import { GRACE_OF_SET_MS, jitterMs } from '../holding/queue-place.ts';
+import type { VoteReply } from '../nodes/lock-node.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import type { Call } from './call.ts';
+import type { KnownProcesses } from './known-processes.ts';
 import { answerFor, errorFor, heldBackMs } from './verdict.ts';
 
 /** Round trips that a first try is left at least: two ballots, and as much again. */
@@ -17,6 +20,7 @@ const TRY_ROUND_TRIPS = 4;
 /** Parts that all callers and locks of one service share. */
 export interface WaitingRoom extends LockRoom {
   readonly admission: Admission;
+  readonly processes: KnownProcesses;
 }
 
 /**
@@ -291,17 +295,26 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
   /** Returns the record it is blocked on, as far as nodes said: a caller for another of its keys does not wait behind it. */
   #backOff(outcome: FailedAttempt): KeyRecord {
     const { votes, endedAtMs, causes } = outcome;
-    const record = this.records[votes.namedHolder?.index ?? -1];
+    const { namedHolder } = votes;
+    const record = this.records[namedHolder?.index ?? -1];
     const untilMs = nextTryMs(this.#room.set, this.call.settings, outcome, this.tries);
-    if (record === undefined) {
+    if (record === undefined || namedHolder === undefined) {
       this.#pausedUntilMs = untilMs;
       return this.records[votes.holders[0]?.index ?? 0]!;
     }
     const { freeInMs } = votes;
     const freeAtMs = freeInMs === undefined ? undefined : endedAtMs + freeInMs;
-    record.foreign = { untilMs, freeAtMs, causes };
+    record.foreign = { untilMs, freeAtMs, causes, process: this.#processOf(namedHolder, votes) };
     record.busyUntilMs = freeAtMs ?? untilMs;
     return record;
+  }
+
+  /** Finds out whose process the holder is. Floor of a node is the token of the holder, where one key was asked for. */
+  #processOf({ holder }: NamedHolder, { replies }: FailedAttempt['votes']) {
+    const at = replies.findIndex((reply) => reply?.kind === 'held' && reply.holder === holder);
+    const { index, floor } = replies[at] as Extract<VoteReply, { kind: 'held' }>;
+    const token = this.records.length === 1 ? floor : 0;
+    return this.#room.processes.meet(holder, token, this.records[index]!.key, at);
   }
 
   #fail(error: unknown): void {

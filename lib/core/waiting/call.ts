@@ -12,7 +12,7 @@ export interface Call extends LockCall {
   /** Reason why it was cancelled, if it was: after the grant nothing may be held all the same. */
   cancelled: { readonly error: unknown } | undefined;
   /** Receives the end of what its caller waits for at the moment. */
-  stage: { cancelled(): void } | undefined;
+  stage: { readonly arrivedAtMs: number; cancelled(): void } | undefined;
 }
 
 /** Ends a call: it is rejected with `error`, and nothing is held. */

@@ -100,13 +100,16 @@ function busyError({ call, records, arrivedAtMs, latest }: VerdictSubject, nowMs
   let freeInMs: number | undefined;
   let causes = latest?.causes;
   let isHeldHere = false;
+  let process: string | undefined;
   for (const { lock, foreign } of records) {
     causes ??= foreign?.causes;
+    process ??= foreign?.process();
     isHeldHere ||= lock !== undefined;
     const inMs = lock?.occupiedMs ?? (foreign?.freeAtMs ?? Number.NaN) - nowMs;
     if (inMs > (freeInMs ?? 0)) freeInMs = inMs;
   }
-  return new LockBusyError(call.keys, nowMs - arrivedAtMs, freeInMs, causes?.(), isHeldHere);
+  const waitedMs = nowMs - arrivedAtMs;
+  return new LockBusyError(call.keys, waitedMs, freeInMs, causes?.(), isHeldHere, process);
 }
 
 /** Cause where no node was asked, or none had the time to answer: it is this process that was too busy. */

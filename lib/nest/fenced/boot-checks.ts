@@ -2,6 +2,7 @@ import type { ModulesContainer } from '@nestjs/core';
 import { FencedUsageError } from '../../core/errors.ts';
 import type { RedlockHost } from '../host/redlock-host.ts';
 import { locateError } from './fenced.interceptor.ts';
+import { REDLOCK_HOST } from '../redlock.constants.ts';
 import { fencedDefinition, methodName, type FencedDefinition } from './fenced-metadata.ts';
 import { lockParametersOf } from './lock-parameters.ts';
 
@@ -15,6 +16,9 @@ import { lockParametersOf } from './lock-parameters.ts';
  */
 export function checkApplication(modules: ModulesContainer, host: RedlockHost): void {
   refuseSecondModule(modules, host.addresses);
+  // The second module is refused when it is made, with the nodes of both: methods may fit that one only.
+  if ([...modules.values()].filter(({ providers }) => providers.has(REDLOCK_HOST)).length > 1)
+    return;
   for (const prototype of prototypesOf(modules)) {
     for (const key of Reflect.ownKeys(prototype)) {
       const definition = fencedDefinition(prototype, key);

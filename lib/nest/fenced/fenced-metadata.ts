@@ -1,5 +1,6 @@
 import { Inject } from '@nestjs/common';
 import { FencedUsageError } from '../../core/errors.ts';
+import type { Caller } from '../../core/events.ts';
 import { FENCED_RUNNER, RUNNER_PROPERTY } from '../redlock.constants.ts';
 import type { KeysOfCall } from '../made-keys.ts';
 import type { SectionOptions } from '../section.ts';
@@ -9,6 +10,8 @@ import type { LockParameters } from './lock-parameters.ts';
 export interface FencedDefinition extends LockParameters {
   /** `Class.method`, for messages. */
   readonly where: string;
+  /** Names it, and its key template, in events. */
+  readonly caller: Caller;
   readonly keysOf: KeysOfCall;
   /** Frozen, and the same object for every call: what it comes to under the module's options is worked out once. */
   readonly lockOptions: SectionOptions;

@@ -1,3 +1,4 @@
+import type { Caller } from '../../core/events.ts';
 import { callback, checkOptions, choice, flag } from '../../core/options/option-names.ts';
 import { calledBy, type FencedKey } from '../made-keys.ts';
 import { OF_SECTION, type SectionOptions } from '../section.ts';
@@ -42,7 +43,7 @@ type ResolvedName = 'lockOptions' | 'skipWhenBusy' | 'allowInTransaction' | 'sig
  */
 export function resolveFencedOptions(
   options: FencedOptions,
-  where: string,
+  caller: Caller,
 ): Pick<FencedDefinition, ResolvedName> {
   const checked = checkOptions('@Fenced', FENCED_OPTIONS, options);
   const { onBusy, allowInTransaction = false, signal: signalOf, ...lock } = checked;
@@ -50,7 +51,7 @@ export function resolveFencedOptions(
   const lockOptions: SectionOptions = skipWhenBusy
     ? { wait: 0, release: 'confirmed', ...lock }
     : lock;
-  Object.freeze(calledBy(where, lockOptions));
+  Object.freeze(calledBy(caller, lockOptions));
   return { lockOptions, skipWhenBusy, allowInTransaction, signalOf };
 }
 

@@ -61,11 +61,14 @@ export function Fenced<
         );
       const parameters = lockParametersOf(target, propertyKey);
       const keysOf = compileFencedKey(key, where);
+      const caller =
+        typeof key === 'function' ? { where } : { where, template: [key].flat().join() };
       const definition: FencedDefinition = {
         where,
+        caller,
         keysOf,
         ...parameters,
-        ...resolveFencedOptions(options ?? {}, where),
+        ...resolveFencedOptions(options ?? {}, caller),
       };
       markFenced(target, propertyKey, definition);
       injectRunner(target);

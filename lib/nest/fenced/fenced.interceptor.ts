@@ -85,9 +85,9 @@ function isBusyWith(keys: readonly string[], error: unknown): boolean {
 
 /** The options of the decorator are one object, so that they are worked out once; a signal is of one call. */
 function optionsOf(definition: FencedDefinition, args: unknown[]): SectionOptions {
-  const { lockOptions, signalOf, where } = definition;
+  const { lockOptions, signalOf, where, caller } = definition;
   const signal = signalOf && callOption(() => signalOf(...args), "the option 'signal'", where);
-  return signal === undefined ? lockOptions : calledBy(where, { ...lockOptions, signal });
+  return signal === undefined ? lockOptions : calledBy(caller, { ...lockOptions, signal });
 }
 
 function writeParameters(

@@ -1,8 +1,21 @@
 import type { Logger } from '@nestjs/common';
 import { listOf, quoteKeys } from '../../core/errors.ts';
-import type { Configuration, LockEvent, LockEventListener } from '../../core/events.ts';
+import type { Caller, Configuration, LockEvent, LockEventListener } from '../../core/events.ts';
 import { inSeconds } from '../../core/options/duration.ts';
 import type { ModuleFence } from '../redlock-module-options.ts';
+
+/** Logs the first error that code of the user has thrown from the option `name`: what follows would fill the log. */
+export function firstFailure(logger: Pick<Logger, 'error'>, name: string) {
+  let hasFailed = false;
+  return (error: unknown): void => {
+    if (hasFailed) return;
+    hasFailed = true;
+    const detail = error instanceof Error ? error.stack : String(error);
+    logger.error(
+      `${name} failed, and later failures of it are not logged. Locks are not affected; mend what the option was given: ${detail}`,
+    );
+  };
+}
 
 /**
  * The one listener of an application: logs what somebody on call should know of, and hands every event to the user's
@@ -11,22 +24,16 @@ import type { ModuleFence } from '../redlock-module-options.ts';
 export function eventListener(
   logger: Logger,
   onEvent: LockEventListener | undefined,
+  telemetry?: { onEvent(event: LockEvent): void },
 ): LockEventListener {
-  let hasFailed = false;
-  const failed = (error: unknown) => {
-    if (hasFailed) return;
-    hasFailed = true;
-    const detail = error instanceof Error ? error.stack : String(error);
-    logger.error(
-      `onEvent failed, and later failures of it are not logged. Locks are not affected; mend the listener: ${detail}`,
-    );
-  };
+  const failed = firstFailure(logger, 'onEvent');
   const listener = (event: LockEvent): void => {
     const warning = warningOf(event);
-    if (warning !== undefined) logger.warn(warning);
+    const where = 'where' in event && event.where !== undefined ? `${event.where}: ` : '';
+    if (warning !== undefined) logger.warn(where + warning);
     if (event.type === 'quorum-lost')
       logger.error(
-        `No quorum votes: no lock can be acquired or extended until one does. ${listOf(event.causes)}.`,
+        `No quorum votes: no lock can be acquired until one does, and held ones may be lost. ${listOf(event.causes)}.`,
       );
     if (event.type === 'quorum-back')
       logger.log(
@@ -40,6 +47,7 @@ export function eventListener(
       const guard = `; ${why}, and votes in ${waitMs} ms (restart guard)`;
       logger.log(`Node ${event.address} joined${waitMs > 0 ? guard : ''}.`);
     }
+    telemetry?.onEvent(event);
     try {
       // A listener may be an async function all the same.
       const outcome: unknown = onEvent?.(event);
@@ -49,21 +57,23 @@ export function eventListener(
     }
   };
   return Object.assign(listener, {
-    skipsOrdinary: onEvent?.skipsOrdinary ?? onEvent === undefined,
+    skipsOrdinary: telemetry === undefined && (onEvent?.skipsOrdinary ?? onEvent === undefined),
   });
 }
 
 /**
  * Receives the refusals of the fence, by all its users, until the returned function is called. A compensation (`onStale`) that
- * failed is an error in the log: what it should have undone still stands.
+ * failed is an error in the log: what it should have undone still stands. `caller` is the method in whose section that happens.
  */
 export function watchFence(
   fence: ModuleFence,
   logger: Pick<Logger, 'error'>,
   listener: LockEventListener,
+  caller: () => Caller | undefined,
 ): (() => void) | undefined {
   return fence.observe?.((event) => {
-    if (event.type === 'stale') listener({ type: 'stale', keys: event.keys, error: event.error });
+    if (event.type === 'stale')
+      listener({ type: 'stale', keys: event.keys, ...caller(), error: event.error });
     if (event.type === 'compensation-failed') {
       logger.error(
         `onStale failed after token ${event.token} for ${quoteKeys(event.keys)} was refused, so what this holder did elsewhere still stands. Undo it by hand: ${String(event.error)}`,
@@ -82,6 +92,8 @@ function warningOf(event: LockEvent): string | undefined {
     case 'lost':
     case 'stale':
       return event.error.message;
+    case 'held-long':
+      return `Lock ${quoteKeys(event.keys)} (token ${event.token}) has been held for ${inSeconds(event.heldMs)}, and is extended further. If that work should have ended by now, look why it hangs; the option 'maxHold' ends such a lock.`;
     case 'release-incomplete':
       return `Release of lock ${quoteKeys(event.keys)} (token ${event.token}) was not confirmed by a quorum. It will be retried; the lock expires with its TTL at the latest.`;
     case 'slow-quorum':

@@ -16,19 +16,21 @@ import {
   having,
   kindOf,
 } from '../../core/options/option-names.ts';
-import { REDLOCK_DEFAULTS } from '../../core/options/options.ts';
 import { resolveAcquire, SERVICE_OPTIONS } from '../../core/options/resolve-options.ts';
 import { Redlock } from '../../core/redlock.ts';
 import type { ModuleFence, NodeInput, RedlockModuleOptions } from '../redlock-module-options.ts';
 import { FenceClaims, OF_SECTION, type SectionOptions } from '../section.ts';
+import { SafeTelemetry, type LockTelemetry } from '../telemetry.ts';
 import { eventListener, watchFence } from './event-log.ts';
 import { checkModuleFence, startRedlock, type StartSettings } from './startup.ts';
+import type { ConnectionSourceOptions } from '../../redis/connection/connection-source.ts';
 import { RedisLockNode } from '../../redis/redis-lock-node.ts';
 
 /** A test finds them in docs/options.md. */
 export const MODULE_OPTIONS = {
   nodes: (value: unknown) => value,
   ...SERVICE_OPTIONS,
+  credentials: callback,
   strict: flag,
   startupTimeout: duration(1),
   waitForVotes: flag,
@@ -36,6 +38,7 @@ export const MODULE_OPTIONS = {
   httpErrors: flag,
   isInTransaction: callback,
   fence: having<ModuleFence>('claim', 'give one such as postgresFence(pool)'),
+  telemetry: having<LockTelemetry>('begin', 'give openTelemetry() of nestjs-fenced-lock/telemetry'),
 };
 
 /** Owns the application's {@link Redlock} from its first use to the shutdown. */
@@ -47,22 +50,25 @@ export class RedlockHost
   /** Undefined where the module was given none. */
   readonly fence: ModuleFence | undefined;
   readonly claims = new FenceClaims(this);
+  readonly telemetry: SafeTelemetry | undefined;
   readonly isInTransaction: (() => boolean) | undefined;
   readonly #redlock: Redlock;
   readonly #nodes: readonly LockNode[];
   readonly #onEvent: LockEventListener;
   readonly #start: StartSettings;
   readonly #shutdownTimeoutMs: number;
-  #unwatchFence: (() => void) | undefined;
-  #opened = false;
+  /** Ends of what watches it; undefined before its first use. */
+  #watches: readonly ((() => void) | undefined)[] | undefined;
 
   /** Connects to nothing. @throws RedlockConfigError */
   constructor(options: RedlockModuleOptions, nodes: readonly NodeInput[]) {
     const given = checkOptions('RedlockModule', MODULE_OPTIONS, options);
+    const { keyPrefix, credentials } = given;
     this.fence = given.fence;
     this.isInTransaction = given.isInTransaction;
-    this.#onEvent = eventListener(this.logger, given.onEvent);
-    this.#nodes = createNodes(nodes, given.keyPrefix ?? REDLOCK_DEFAULTS.keyPrefix);
+    this.telemetry = given.telemetry && new SafeTelemetry(given.telemetry, this.logger);
+    this.#onEvent = eventListener(this.logger, given.onEvent, this.telemetry);
+    this.#nodes = createNodes(nodes, { keyPrefix, credentials });
     this.addresses = this.#nodes.map(({ address }) => address);
     this.#redlock = new Redlock(this.#nodes, { ...options, onEvent: this.#onEvent });
     this.#start = {
@@ -75,12 +81,16 @@ export class RedlockHost
 
   /** Connected at the first use, which may come before Nest's init hooks, or never (a module compiled for a unit test). */
   get redlock(): Redlock {
-    if (!this.#opened) {
-      this.#opened = true;
+    if (this.#watches === undefined) {
+      const { fence, telemetry, logger } = this;
+      const redlock = this.#redlock;
+      this.#watches = [
+        fence && watchFence(fence, logger, this.#onEvent, () => redlock.caller),
+        telemetry?.observe(() => redlock.status()),
+      ];
       // When the start fails in between, nobody closes it; calls keep the process alive by themselves.
       for (const node of this.#nodes) node.holdProcess?.(false);
-      this.#redlock.open();
-      if (this.fence) this.#unwatchFence = watchFence(this.fence, this.logger, this.#onEvent);
+      redlock.open();
     }
     return this.#redlock;
   }
@@ -114,7 +124,8 @@ export class RedlockHost
 
   /** Runs before the HTTP server stops: held sections may still answer their requests. */
   async beforeApplicationShutdown(): Promise<void> {
-    const { heldKeys } = this.#redlock;
+    const { held } = this.#redlock.held();
+    const heldKeys = held.flatMap(({ keys, sections }) => (sections > 0 ? keys : []));
     if (heldKeys.length > 0 && this.#shutdownTimeoutMs > 0)
       this.logger.log(
         `The shutdown waits up to ${inSeconds(this.#shutdownTimeoutMs)} for work that holds the ${heldKeys.length === 1 ? 'lock' : 'locks'} ${quoteKeys(heldKeys)}.`,
@@ -124,13 +135,13 @@ export class RedlockHost
   }
 
   async #close(): Promise<void> {
-    this.#unwatchFence?.();
+    for (const end of this.#watches ?? []) end?.();
     await this.#redlock.close();
   }
 }
 
 /** @throws RedlockConfigError when an input is none of these, or a server is listed twice: it would have two votes */
-function createNodes(inputs: readonly NodeInput[], keyPrefix: string): LockNode[] {
+function createNodes(inputs: readonly NodeInput[], given: ConnectionSourceOptions): LockNode[] {
   // Value is not shown: what stands where an array should be may be a URL with a password.
   if (!Array.isArray(inputs) || inputs.length === 0) {
     const fix = "give a non-empty array of Redis servers, for example ['redis://localhost:6379']";
@@ -139,7 +150,7 @@ function createNodes(inputs: readonly NodeInput[], keyPrefix: string): LockNode[
   const nodes = inputs.map((input: NodeInput, index) =>
     isLockNode(input)
       ? (input.forService?.() ?? input)
-      : new RedisLockNode(input, { keyPrefix, option: `nodes[${index}]` }),
+      : new RedisLockNode(input, { ...given, option: `nodes[${index}]` }),
   );
   const servers = nodes.map(({ address }) => address.toLowerCase());
   const again = nodes[servers.findIndex((server, index) => servers.indexOf(server) < index)];

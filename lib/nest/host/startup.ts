@@ -10,7 +10,12 @@ import type { LockNode, NodeFacts, NodeFailure } from '../../core/nodes/lock-nod
 import { inSeconds } from '../../core/options/duration.ts';
 import type { Redlock } from '../../core/redlock.ts';
 import type { FenceFinding } from '../../fencing/fence.ts';
-import { checkNodes, formatStartupReport, isUnsafe } from '../../redis/preflight.ts';
+import {
+  checkNodes,
+  failoverPromises,
+  formatStartupReport,
+  isUnsafe,
+} from '../../redis/preflight.ts';
 import type { ExaminedNode } from '../../redis/preflight.ts';
 import type { ModuleFence } from '../redlock-module-options.ts';
 
@@ -53,8 +58,8 @@ export async function startRedlock(
   { strict, timeoutMs, waitForVotes }: StartSettings,
   logger: Pick<Logger, 'log' | 'warn' | 'error'>,
 ): Promise<void> {
-  const { quorum, keyPrefix, restartGuardMs } = redlock.options;
-  const options = { quorum, keyPrefix, restartGuard: restartGuardMs > 0, strict };
+  const { quorum, keyPrefix, restartGuardMs, maxLagMs } = redlock.options;
+  const options = { quorum, keyPrefix, restartGuard: restartGuardMs > 0, maxLagMs, strict };
   const startedMs = performance.now();
   const needed = strict ? nodes.length : quorum;
   const examined = nodes.map((node): Examined => {
@@ -93,6 +98,7 @@ export async function startRedlock(
   if (isUnsafe(findings)) throw new RedlockConfigError('nodes', addresses, report);
   if (!isThere()) throw refusal();
   if (report !== '') logger.warn(report);
+  for (const promise of failoverPromises(examined, options)) logger.log(promise);
   if (waitForVotes) await waitUntilQuorumVotes(redlock, timeoutMs, logger);
   if (!hasJoined()) throw refusal();
   logger.log(

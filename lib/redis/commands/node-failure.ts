@@ -2,10 +2,10 @@ import type { NodeFailure } from '../../core/nodes/lock-node.ts';
 
 /** Matches errors with which a server refuses a command, or a script before its first write. */
 const NOTHING_WRITTEN =
-  /^(NOSCRIPT|BUSY|LOADING|NOAUTH|WRONGPASS|NOPERM|OOM|WRONGTYPE|READONLY|MASTERDOWN|MISCONF|NOREPLICAS|MOVED|ASK|CROSSSLOT|CLUSTERDOWN)\b/;
+  /^(NOSCRIPT|BUSY|LOADING|NOAUTH|WRONGPASS|NOPERM|OOM|WRONGTYPE|READONLY|MASTERDOWN|MISCONF|NOREPLICAS|MOVED|ASK|TRYAGAIN|CROSSSLOT|CLUSTERDOWN)\b/;
 
-/** Matches the refusals of a server that is no primary; Redis 6 puts the word behind the place in the script. */
-const OF_A_DEMOTED = /^(?:ERR .* -)?(?:READONLY|MASTERDOWN|MOVED|CLUSTERDOWN)\b/;
+/** Matches the refusals of a server that is no primary, or writes no more because another one may be; Redis 6 puts the word behind the place in the script. */
+const OF_A_DEMOTED = /^(?:ERR .* -)?(?:READONLY|MASTERDOWN|MOVED|CLUSTERDOWN|NOREPLICAS)\b/;
 
 /** Matches where in one of our scripts it happened. */
 const OF_OUR_SCRIPT =

@@ -44,6 +44,8 @@ export function parseExtendReply(reply: unknown): ExtendReply {
   if (code === 1 && fields.length === 2 && isCount(recreated))
     return { kind: 'extended', recreated };
   if (code === 0 && fields.length === 1) return LOST;
+  if (code === 0 && fields.length === 2 && typeof recreated === 'string')
+    return { kind: 'lost', revoked: recreated };
   return parseNoVote(fields) ?? unexpectedReply('extend', reply);
 }
 
@@ -94,10 +96,9 @@ function isWord(value: unknown): value is string {
 }
 
 export function parseInspectReply(reply: unknown): InspectReply {
-  const [remainingMs, floor, holder, ...more] = fieldsOf(reply);
-  const isHolder = holder === null || typeof holder === 'string';
-  if (isPttl(remainingMs) && isDigits(floor) && isHolder && more.length === 0)
-    return { kind: 'inspected', holder, remainingMs, floor: Number(floor) };
+  const [remainingMs, floor, holder, process, ...more] = fieldsOf(reply);
+  if (isPttl(remainingMs) && isDigits(floor) && isText(holder) && isText(process) && !more.length)
+    return { kind: 'inspected', holder, remainingMs, floor: Number(floor), process };
   return unexpectedReply('inspect', reply);
 }
 
@@ -115,6 +116,10 @@ function isDigits(value: unknown): value is string {
   return typeof value === 'string' && /^\d{1,16}$/.test(value) && isCount(Number(value));
 }
 
-function isPttl(value: unknown): value is number {
+function isText(value: unknown): value is string | null {
+  return value === null || typeof value === 'string';
+}
+
+export function isPttl(value: unknown): value is number {
   return value === -1 || isCount(value);
 }

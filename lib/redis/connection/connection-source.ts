@@ -1,9 +1,11 @@
-import { Command, Redis } from 'ioredis';
-import type { RedisOptions } from 'ioredis';
+import { Cluster, Command, Redis } from 'ioredis';
+import type { ClusterNode, ClusterOptions, RedisOptions } from 'ioredis';
 import { RedlockConfigError } from '../../core/errors.ts';
 import { kindOf } from '../../core/options/option-names.ts';
+import { errorMessage } from '../commands/node-failure.ts';
 import { wireCommandOf } from '../commands/script-command.ts';
 import type { CommandClass, WireCommandClass } from '../commands/script-command.ts';
+import { clusterConnector } from './cluster-connector.ts';
 
 /** An ioredis client, possibly of another copy or version of ioredis. It is only duplicated. */
 export interface RedisInstance {
@@ -11,11 +13,37 @@ export interface RedisInstance {
   duplicate(override?: any): unknown;
 }
 
+/** A Redis Cluster as one node: some of its servers, and the options of the connections. */
+export interface ClusterNodeOptions extends RedisOptions, Pick<ClusterOptions, 'dnsLookup'> {
+  /** Servers that are asked which one is the primary of the slot of the key prefix, which needs a hash tag. */
+  readonly cluster: readonly Exclude<ClusterNode, string | number>[];
+}
+
 /**
- * Independent Redis server: a URL (`redis://` or `rediss://`), ioredis options, or an ioredis client. A client is
- * duplicated, and never closed, subscribed on or reconfigured.
+ * Independent Redis server: a URL (`redis://` or `rediss://`), ioredis options (with `sentinels` and `name`: the primary of the
+ * moment), a cluster, or an ioredis client. A client is duplicated, and never closed, subscribed on or reconfigured.
  */
-export type RedisNodeInput = string | RedisOptions | RedisInstance;
+export type RedisNodeInput = string | RedisOptions | ClusterNodeOptions | RedisInstance;
+
+/** Proof that a server asks of a client that connects. */
+export interface NodeCredentials {
+  readonly username?: string;
+  readonly password?: string;
+  /** Added to the TLS options of the node; an empty object turns TLS on. */
+  readonly tls?: RedisOptions['tls'];
+}
+
+/** Gives what the next connection to a node takes. @param address of the node, as in messages */
+export type CredentialsSource = (address: string) => NodeCredentials | Promise<NodeCredentials>;
+
+export interface ConnectionSourceOptions {
+  /** Name of the input in messages. @default 'nodes' */
+  readonly option?: string;
+  /** Prefix of all names, whose slot leads to a server of a cluster. @default that of `REDLOCK_DEFAULTS` */
+  readonly keyPrefix?: string | undefined;
+  /** Asked before each connection. @default the credentials in the input */
+  readonly credentials?: CredentialsSource | undefined;
+}
 
 /** Time that TCP and TLS may take, and then the handshake with the server. */
 export const CONNECT_TIMEOUT_MS = 5_000;
@@ -27,6 +55,12 @@ export const CONNECT_TIMEOUT_MS = 5_000;
 const OVERRIDES = {
   lazyConnect: true,
   enableReadyCheck: true,
+  role: 'master',
+  sentinelRetryStrategy: () => null,
+  sentinelCommandTimeout: 1_000,
+  // The detector's clients of the sentinels outlive a connection that the server ends, and print each refused connection.
+  failoverDetector: false,
+  enableTLSForSentinelMode: true,
   maxLoadingRetryTime: 250,
   retryStrategy: () => null,
   reconnectOnError: null,
@@ -54,9 +88,12 @@ const OVERRIDES = {
   himportFieldsets: undefined,
 } as const;
 
+/** Number of passwords: connections that are being made may have an earlier one each. */
+const KEPT_SECRETS = 4;
+
 /** Makes the clients of one node, each good for one connection. */
 export class ConnectionSource {
-  /** Host and port, or the path of a socket. */
+  /** Host and port, or the path of a socket; of Sentinel and clusters the first server that is asked. */
   readonly address: string;
   /** The key prefix of the input, which locks don't use; empty when there is none. */
   readonly ignoredKeyPrefix: string;
@@ -68,23 +105,38 @@ export class ConnectionSource {
   hasConnected = false;
   /** Whether connections, and the pauses before the next one, keep this process alive. */
   holdsProcess = true;
+  readonly foundBy?: 'sentinel' | 'cluster';
   readonly #template: RedisInstance;
+  readonly #credentials: CredentialsSource | undefined;
+  #secrets: readonly unknown[] = [];
+  #creations = 0;
 
-  /**
-   * @param option the name of the input in messages
-   * @throws RedlockConfigError when the input is not a Redis node, or is a Cluster or Sentinel client
-   */
-  constructor(input: RedisNodeInput, option = 'nodes') {
+  /** @throws RedlockConfigError when the input is not a Redis node, or is a cluster and the key prefix has no hash tag */
+  constructor(
+    input: RedisNodeInput,
+    { option = 'nodes', keyPrefix = '', credentials }: ConnectionSourceOptions = {},
+  ) {
+    this.#credentials = credentials;
     // Value is left out, because it may hold a password.
     const refused: Refusal = (shown, fix) => new RedlockConfigError(option, undefined, fix, shown);
-    this.#template = templateOf(input, refused);
+    const cluster = clusterOf(input);
+    if (cluster !== undefined && !/^[^{]*\{[^}]+\}/.test(keyPrefix)) {
+      const fix = `give one with a hash tag, such as '{lock}:', so that all names lie on one server of the cluster (${option})`;
+      throw new RedlockConfigError('keyPrefix', keyPrefix, fix);
+    }
+    this.#template =
+      cluster === undefined
+        ? templateOf(input, refused)
+        : templateOfCluster(cluster, keyPrefix, refused);
     const options = this.#template.options as RedisOptions;
+    if (cluster !== undefined) this.foundBy = 'cluster';
+    else if (options.sentinels) this.foundBy = 'sentinel';
     // ioredis ends the process by its select of another one.
     if (options.db != null && !(Number.isInteger(options.db) && options.db >= 0))
       throw refused('a node with a wrong db', 'give the number of a database, from 0');
     const { Command: OwnCommand = Command } = this.#template.constructor as Partial<typeof Redis>;
     this.WireCommand = wireCommandOf(OwnCommand as unknown as CommandClass);
-    this.address = addressOf(options);
+    this.address = addressOf(options, this.foundBy);
     this.ignoredKeyPrefix = typeof options.keyPrefix === 'string' ? options.keyPrefix : '';
   }
 
@@ -94,16 +146,35 @@ export class ConnectionSource {
 
   /** A client that has not connected yet. */
   create(): Redis {
-    return this.#template.duplicate(OVERRIDES) as Redis;
+    const { sentinels } = this.#template.options as RedisOptions;
+    if (!sentinels) return this.#template.duplicate(OVERRIDES) as Redis;
+    // Sentinels take turns in being asked first, because one of them may be frozen.
+    const first = this.#creations++ % sentinels.length;
+    const turned = [...sentinels.slice(first), ...sentinels.slice(0, first)];
+    return this.#template.duplicate({ ...OVERRIDES, sentinels: turned }) as Redis;
+  }
+
+  /** Gives a client what its server asks for now. Undefined: there is nothing to wait for. */
+  authorize({ options }: Redis): Promise<void> | undefined {
+    const failed = (error: unknown) => {
+      throw new Error(`credentials() failed: ${errorMessage(error)}`);
+    };
+    const asked = this.#credentials && Promise.resolve(this.address).then(this.#credentials);
+    return asked?.catch(failed).then((given) => {
+      const { username = options.username, password = options.password, tls } = given ?? {};
+      this.#secrets = [password, ...this.#secrets].slice(0, KEPT_SECRETS);
+      if ([username, password].some((text) => text != null && typeof text !== 'string'))
+        throw new Error('credentials() has to give username and password as texts');
+      Object.assign(options, { username, password }, tls && { tls: { ...options.tls, ...tls } });
+    });
   }
 
   /** The message without the password, should the server have quoted it; without line breaks, and not longer than a line or two. */
   conceal(message: string): string {
-    const { password } = this.#template.options as RedisOptions;
-    const hidden =
-      typeof password === 'string' && password !== ''
-        ? message.replaceAll(password, '***')
-        : message;
+    const { password, sentinelPassword } = this.#template.options as RedisOptions;
+    let hidden = message;
+    for (const secret of [password, sentinelPassword, ...this.#secrets])
+      if (typeof secret === 'string' && secret !== '') hidden = hidden.replaceAll(secret, '***');
     const concealed = hidden.replaceAll(/\s+/g, ' ').trim();
     return concealed.length > 500 ? `${concealed.slice(0, 500)}…` : concealed;
   }
@@ -117,8 +188,6 @@ function templateOf(input: RedisNodeInput, refused: Refusal): RedisInstance {
   if (typeof input === 'string') return templateOfOptions(optionsOf(input, refused), refused);
   if (typeof input !== 'object' || input === null || Array.isArray(input))
     throw refused(kindOf(input), FORMS);
-  if ('isCluster' in input && input.isCluster === true)
-    throw refused('a cluster client', 'give independent masters; a lock node cannot be a cluster');
   if (!('duplicate' in input) || typeof input.duplicate !== 'function')
     return templateOfOptions({ ...(input as RedisOptions) }, refused);
   const inTests = 'in tests without Redis use createMemoryNodes of nestjs-fenced-lock/testing';
@@ -132,11 +201,35 @@ function templateOfOptions(options: RedisOptions, refused: Refusal): RedisInstan
   return new Redis({ ...options, ...OVERRIDES, keyPrefix: options.keyPrefix });
 }
 
+function clusterOf(input: RedisNodeInput): Cluster | undefined {
+  if (typeof input !== 'object' || input === null) return undefined;
+  if ('isCluster' in input && input.isCluster === true) return input as unknown as Cluster;
+  const { cluster, ...options } = input as ClusterNodeOptions;
+  if (!Array.isArray(cluster)) return undefined;
+  return new Cluster([...cluster], { ...options, redisOptions: options, lazyConnect: true });
+}
+
+/** The first server of the cluster stands for all in messages. */
+function templateOfCluster(cluster: Cluster, keyPrefix: string, refused: Refusal): RedisInstance {
+  const { redisOptions = {}, keyPrefix: ignored = redisOptions.keyPrefix } = cluster.options;
+  const [first] = (cluster as unknown as { readonly startupNodes: readonly ClusterNode[] })
+    .startupNodes;
+  const { host, port } = typeof first === 'string' ? optionsOf(first, refused) : Object(first);
+  checkServer({ host: host ?? 'localhost' }, refused);
+  const Connector = clusterConnector(cluster, keyPrefix);
+  const options = { ...redisOptions, ...OVERRIDES, keyPrefix: ignored, host, port, Connector };
+  return new Redis({ ...options, path: undefined } as RedisOptions);
+}
+
 /** Messages show host and path, so neither may be a URL with a password. Without both, ioredis would connect to localhost. */
 function checkServer(options: RedisOptions, refused: Refusal): void {
-  const { host, path, sentinels } = options as Readonly<Record<string, unknown>>;
-  const fix = 'list independent masters: a failover leads to a replica, which forgets locks';
-  if (sentinels != null) throw refused('sentinels', fix);
+  const { host, path, sentinels, name } = options as Readonly<Record<string, unknown>>;
+  if (sentinels != null) {
+    if (!Array.isArray(sentinels) || sentinels.length === 0 || typeof name !== 'string' || !name)
+      throw refused('sentinels', "give { sentinels: [{ host, port }], name: 'mymaster' }");
+    for (const each of sentinels) checkServer({ host: Object(each).host ?? 'localhost' }, refused);
+    return;
+  }
   if (!host && !path) throw refused('an object without a host', FORMS);
   if (host && (typeof host !== 'string' || /[/@\s]/.test(host)))
     throw refused('a node with a wrong host', `give a name or an IP address; ${FORMS}`);
@@ -162,7 +255,14 @@ function optionsOf(text: string, refused: Refusal): RedisOptions {
   );
 }
 
-function addressOf(options: RedisOptions): string {
+function addressOf(options: RedisOptions, foundBy?: ConnectionSource['foundBy']): string {
+  const { sentinels, name } = options;
+  if (foundBy === 'sentinel') {
+    // Address is the same in all processes, in whatever order they name the Sentinels.
+    const addresses = sentinels!.map((each) => addressOf({ port: 26379, ...each } as RedisOptions));
+    return `${name} at ${addresses.sort()[0]}`;
+  }
+  if (foundBy === 'cluster') return `cluster at ${addressOf(options)}`;
   if (typeof options.path === 'string' && options.path !== '') return options.path;
   const host = options.host ?? 'localhost';
   return `${host.includes(':') ? `[${host}]` : host}:${options.port ?? 6379}`;

@@ -20,11 +20,13 @@ import type {
 } from '../commands/script-command.ts';
 import { MOST_REQUESTS } from '../batch.ts';
 import type { ConnectionSource } from './connection-source.ts';
-import { Heartbeat } from './heartbeat.ts';
-import type { Beating } from './heartbeat.ts';
+import { Heartbeat, type Beating } from './heartbeat.ts';
 
 const UNANSWERED =
   'the server accepted the connection but did not answer: it is frozen, is still loading its data, or has no TLS on this port';
+const CLOSED = 'the connection was closed';
+const NO_NAME = 'it knows no master of this name';
+const UNFOUND = 'nobody answered which server is the primary';
 const SHUT =
   ' before its first answer: no Redis answers there, or it speaks TLS on this port; then write rediss://';
 
@@ -72,7 +74,7 @@ export class RedisConnection implements ScriptCommandOwner, Beating {
   /** Receives messages of channels: with it the connection is one for subscriptions only. */
   onMessage: ((channel: string, message: string) => void) | undefined;
   /** Reason why it ended, or why it isn't ready. */
-  problem = 'the connection was closed';
+  problem = CLOSED;
   /** Scripts of the server that was joined. */
   voting: VotingScripts | undefined;
   /** Collects, and writes nothing yet. */
@@ -101,7 +103,11 @@ export class RedisConnection implements ScriptCommandOwner, Beating {
     this.client.once('connect', () => guardReplies(this));
     this.client.once('ready', () => inModuleContext(() => this.#ready()));
     this.client.once('end', () => inModuleContext(() => this.#end()));
-    this.client.connect().catch((error: unknown) => this.#failed(error));
+    this.client.on('sentinelError', (error) => this.#failed(error, true));
+    // A client that was given up meanwhile must not connect.
+    const connect = () => (this.client.status === 'wait' ? this.client.connect() : undefined);
+    const connected = source.authorize(this.client)?.then(connect) ?? connect();
+    connected?.catch((error: unknown) => this.#failed(error));
   }
 
   /** Resolves when the socket is closed. */
@@ -181,7 +187,9 @@ export class RedisConnection implements ScriptCommandOwner, Beating {
   }
 
   unready(): void {
-    this.drop(UNANSWERED);
+    const { status, stream } = this.client;
+    const looks = stream === undefined ? UNFOUND : UNANSWERED;
+    this.drop(status === 'wait' ? 'credentials() did not answer' : looks);
   }
 
   silent(): void {
@@ -218,9 +226,11 @@ export class RedisConnection implements ScriptCommandOwner, Beating {
     this.#text += text;
   }
 
-  #failed(error: unknown): void {
+  #failed(error: unknown, isOfSentinel = false): void {
     const message = errorMessage(error);
-    if (message !== 'Connection is closed.') this.problem = this.#source.conceal(message);
+    if (!/^(Connection is closed\.|All sentinels are unreachable)/.test(message))
+      this.problem = this.#source.conceal(message.replace(/got an invalid reply: null$/, NO_NAME));
+    if (isOfSentinel) return;
     // ioredis goes on after some refusals (a SELECT, in version 5 also an AUTH), in the wrong database or as another user.
     if (!this.heartbeat.hasStarted) this.drop(this.problem);
   }
@@ -228,6 +238,7 @@ export class RedisConnection implements ScriptCommandOwner, Beating {
   #ready(): void {
     if (this.#isOver || this.client.status !== 'ready') return;
     this.heartbeat.start();
+    this.problem = CLOSED;
     this.#source.hasConnected = true;
     if (!this.#source.holdsProcess) this.client.stream.unref?.();
     internalsOf(this.client).stream.on('data', () => {

@@ -2,8 +2,7 @@ import type { TimerHandle } from '../../core/environment.ts';
 import { inModuleContext, systemEnvironment } from '../../core/system-environment.ts';
 import { errorMessage, isErrorReply } from '../commands/node-failure.ts';
 import type { ConnectionSource } from './connection-source.ts';
-import { RedisConnection } from './redis-connection.ts';
-import type { ConnectionOwner } from './redis-connection.ts';
+import { RedisConnection, type ConnectionOwner } from './redis-connection.ts';
 
 const FIRST_RETRY_MS = 50;
 const LAST_RETRY_MS = 1_000;

@@ -2,7 +2,7 @@ import type { NodeFailure } from '../../core/nodes/lock-node.ts';
 
 /** The commands a fault can hit. */
 export type MemoryCommandName =
-  'join' | 'acquire' | 'extend' | 'release' | 'wait' | 'inspect' | 'examine';
+  'join' | 'acquire' | 'extend' | 'release' | 'wait' | 'inspect' | 'revoke' | 'list' | 'examine';
 
 /**
  * Fault of one command:

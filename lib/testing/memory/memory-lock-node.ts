@@ -31,6 +31,7 @@ interface PlannedFault {
   left: number;
 }
 
+const IDENTITY_LIFE_MS = 60_000;
 let nodeCount = 0;
 
 /**
@@ -60,6 +61,7 @@ export class MemoryLockNode implements port.LockNode {
   #connection: MemoryConnection | undefined;
   #frozen = false;
   #isTaken = false;
+  #identity: port.LinkSettings['identity'];
   #reconnectTimer: TimerHandle;
 
   constructor(
@@ -84,7 +86,7 @@ export class MemoryLockNode implements port.LockNode {
   }
 
   /** @throws RedlockConfigError when it is open already: it may be opened again after `close` */
-  open(listener: port.LockNodeListener): void {
+  open(listener: port.LockNodeListener, settings: Partial<port.LinkSettings> = {}): void {
     if (this.#listener !== undefined) {
       const fix = 'give createMemoryNodes(nodes.map((node) => node.server))';
       const shown = `${this.address}, which is open already`;
@@ -92,11 +94,17 @@ export class MemoryLockNode implements port.LockNode {
     }
     this.#isTaken = true;
     this.#listener = listener;
+    this.#identity = settings.identity;
     this.#connect();
   }
 
   join(request: port.JoinRequest, settle: (reply: port.JoinReply) => void): void {
-    this.#send('join', () => this.server.join(request), settle);
+    const join = () => {
+      const reply = this.server.join(request);
+      if (reply.kind === 'joined') this.#identify(null);
+      return reply;
+    };
+    this.#send('join', join, settle);
   }
 
   acquire(request: port.AcquireRequest, settle: (reply: port.AcquireReply) => void): boolean {
@@ -116,6 +124,14 @@ export class MemoryLockNode implements port.LockNode {
 
   inspect(request: port.InspectRequest, settle: (reply: port.InspectReply) => void): void {
     this.#send('inspect', () => this.server.inspect(request), settle);
+  }
+
+  revoke(request: port.RevokeRequest, settle: (reply: port.RevokeReply) => void): void {
+    this.#send('revoke', () => this.server.revoke(request), settle);
+  }
+
+  list(request: port.ListRequest, settle: (reply: port.ListReply) => void): void {
+    this.#send('list', () => this.server.list(request), settle);
   }
 
   examine(settle: (reply: port.NodeFacts | port.NodeFailure) => void): void {
@@ -140,6 +156,7 @@ export class MemoryLockNode implements port.LockNode {
     this.#isTaken = false;
     this.#timers.clear(this.#reconnectTimer);
     connection?.close('closed');
+    this.#identify(IDENTITY_LIFE_MS);
     if (connection?.isUp) listener?.closed('closed');
   }
 
@@ -181,6 +198,13 @@ export class MemoryLockNode implements port.LockNode {
   /** Forgets the planned faults that nothing has met yet. */
   clearFaults(): void {
     this.#faults = [];
+  }
+
+  /** Writes it once, for as long as it is open: a repeating timer would keep a test's fake timers busy forever. */
+  #identify(lifeMs: number | null): void {
+    if (this.#identity === undefined) return;
+    const { name, text } = this.#identity;
+    this.server.state.processes.set(name, text, lifeMs);
   }
 
   #connect(): void {

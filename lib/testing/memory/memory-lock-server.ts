@@ -2,7 +2,7 @@ import type { Clock } from '../../core/environment.ts';
 import type * as port from '../../core/nodes/lock-node.ts';
 import { systemEnvironment } from '../../core/system-environment.ts';
 import { NOSCRIPT } from './memory-fault.ts';
-import { acquire, extend, inspect, join, release, wait } from './memory-scripts.ts';
+import { acquire, extend, inspect, join, list, release, revoke, wait } from './memory-scripts.ts';
 import { MemoryState, type MemorySnapshot } from './memory-state.ts';
 
 /** Reports of a server to a connection. */
@@ -104,6 +104,14 @@ export class MemoryLockServer {
 
   inspect(request: port.InspectRequest): port.InspectReply {
     return inspect(this.state, request);
+  }
+
+  revoke(request: port.RevokeRequest): port.RevokeReply {
+    return revoke(this.state, request);
+  }
+
+  list(request: port.ListRequest): port.ListReply {
+    return list(this.state, request);
   }
 
   examine(): port.NodeFacts {

@@ -1,4 +1,6 @@
 import type * as port from '../../core/nodes/lock-node.ts';
+import { markOf } from '../../core/nodes/node-names.ts';
+import { revokedText } from '../../core/process-identity.ts';
 import { MAX_DURATION_MS } from '../../core/options/duration.ts';
 import { NOT_AN_INTEGER } from './memory-fault.ts';
 import {
@@ -133,7 +135,11 @@ export function extend(
 ): port.ExtendReply {
   const { names, holder, ballot, ttlMs } = request;
   const pairs = pairsOf(names);
-  if (pairs.some((pair) => isLost(state, request, pair))) return { kind: 'lost' };
+  const lost = pairs.find((pair) => isLost(state, request, pair));
+  if (lost !== undefined) {
+    const other = state.locks.get(lost.lock);
+    return revokedText(other) === undefined ? { kind: 'lost' } : { kind: 'lost', revoked: other! };
+  }
   const right = votingRight(state, names, start);
   const recreated = pairs.filter((pair) => holderOf(state, pair) === undefined).length;
   // Setting a key again is a vote.
@@ -268,7 +274,25 @@ export function inspect(state: MemoryState, { names }: port.InspectRequest): por
       continue;
     [longest, remainingMs] = [holder, leftMs];
   }
-  return { kind: 'inspected', holder: longest, remainingMs, floor: highestFloor(state, pairs) };
+  const process = state.processes.get(names.processes + markOf(longest ?? '')) ?? null;
+  const floor = highestFloor(state, pairs);
+  return { kind: 'inspected', holder: longest, remainingMs, floor, process };
+}
+
+/** REVOKE: puts a value in place of a holder. */
+export function revoke(state: MemoryState, request: port.RevokeRequest): port.RevokeReply {
+  const { names, holder, value, leastMs } = request;
+  const lock = names.locks[0]!;
+  if (state.locks.get(lock) !== holder) return { kind: 'revoked', remainingMs: null };
+  state.locks.setForAtLeast(lock, value, Math.ceil(leastMs));
+  return { kind: 'revoked', remainingMs: state.locks.remainingMs(lock) };
+}
+
+/** SCAN. */
+export function list(state: MemoryState, request: port.ListRequest): port.ListReply {
+  const { keyPrefix, keysBegin, most } = request;
+  const names = state.locks.names().filter((name) => name.startsWith(keyPrefix + keysBegin));
+  return { kind: 'listed', names: names.slice(0, most), isComplete: names.length <= most };
 }
 
 /** Whether this server may vote now, from the marker that join wrote. */

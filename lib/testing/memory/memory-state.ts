@@ -93,6 +93,7 @@ export interface MemorySnapshot {
   readonly floors: ReadonlyMap<string, unknown>;
   readonly markers: ReadonlyMap<string, Marker>;
   readonly queues: ReadonlyMap<string, unknown>;
+  readonly processes: ReadonlyMap<string, unknown>;
   readonly configurations: ReadonlyMap<string, unknown>;
 }
 
@@ -110,6 +111,7 @@ export class MemoryState {
   readonly markers = new Map<string, Marker>();
   /** Processes that wait, in the order of their tickets, by the name of the lock. */
   readonly queues: ExpiringMap<readonly QueuedProcess[]>;
+  readonly processes: ExpiringMap<string>;
   /** Configurations by the name of the marker, in the order of the joins. */
   readonly configurations = new Map<string, readonly Joined[]>();
   /** Changes with every start of the server. */
@@ -124,6 +126,7 @@ export class MemoryState {
     this.locks = new ExpiringMap(() => this.nowMs());
     this.floors = new ExpiringMap(() => this.nowMs());
     this.queues = new ExpiringMap(() => this.nowMs());
+    this.processes = new ExpiringMap(() => this.nowMs());
   }
 
   nowMs(): number {
@@ -148,9 +151,9 @@ export class MemoryState {
   }
 
   #data(): Readonly<Record<keyof MemorySnapshot, Map<string, any>>> {
-    const { markers, configurations } = this;
+    const { markers, configurations, processes } = this;
     const [locks, floors, queues] = [this.locks.entries, this.floors.entries, this.queues.entries];
-    return { locks, floors, markers, queues, configurations };
+    return { locks, floors, markers, queues, configurations, processes: processes.entries };
   }
 }
 

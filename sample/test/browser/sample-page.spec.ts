@@ -54,10 +54,7 @@ async function expectMoreBookings(page: Page, atLeast: number): Promise<void> {
   const before = await booked(page);
   await eventually(
     async () => expect(await booked(page)).toBeGreaterThanOrEqual(before + atLeast),
-    {
-      timeoutMs: PATIENCE.timeout,
-      everyMs: 100,
-    },
+    { timeoutMs: PATIENCE.timeout, everyMs: 100 },
   );
 }
 
@@ -380,14 +377,17 @@ describe('the page of the sample', () => {
   });
 
   it.each(['dark', 'light'] as const)(
-    'has no fault that axe finds in %s mode',
+    'has no fault that axe finds in %s mode, on a phone and on a desktop',
     async (colorScheme) => {
       await onPage(
         async (page) => {
           await expectMoreBookings(page, 1);
           const ground = await page.evaluate('getComputedStyle(document.body).backgroundColor');
           expect(ground).toBe(colorScheme === 'dark' ? 'rgb(16, 20, 27)' : 'rgb(243, 245, 248)');
-          expect(await accessibilityFaults(page)).toEqual([]);
+          for (const width of [390, 1440]) {
+            await page.setViewportSize({ width, height: 844 });
+            expect([width, await accessibilityFaults(page)]).toEqual([width, []]);
+          }
           // The check itself must see what is wrong.
           await makeInaccessible(page);
           const faults = (await accessibilityFaults(page)).map((fault) => fault.split(':')[0]);

@@ -18,8 +18,6 @@ export interface RunLimits {
    * jump forward, and the votes of the run show it: then up to an extension interval.
    */
   readonly overlapMs: number;
-  /** Number of holders to whom that may happen in the run. Several others may have the key, one after the other, meanwhile. */
-  readonly overlaps: number;
 }
 
 export const RUN_LIMITS: RunLimits = {
@@ -28,7 +26,6 @@ export const RUN_LIMITS: RunLimits = {
   nodeTimeoutMs: 100,
   idleMs: 500,
   overlapMs: 0,
-  overlaps: Infinity,
 };
 
 /** Time after the end of its validity within which a running holder must be notified of its loss. */

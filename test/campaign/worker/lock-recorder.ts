@@ -25,7 +25,7 @@ export class LockRecorder {
   constructor(
     private readonly file: HistoryFile<CampaignEvent>,
     private readonly environment: MachineEnvironment,
-    { name, urls, notePath }: WorkerSettings,
+    { name, urls, notePath }: Pick<WorkerSettings, 'name' | 'urls' | 'notePath'>,
   ) {
     this.#process = name;
     this.#addresses = urls.map((url) => new URL(url).host);

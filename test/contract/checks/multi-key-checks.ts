@@ -24,7 +24,7 @@ export const multiKeyChecks: readonly ContractCheck[] = [
     async run(harness) {
       const names = harness.names('a', 'b');
       const client = await ContractClient.joined(harness);
-      const free = { kind: 'inspected', holder: null, remainingMs: 0, floor: 0 };
+      const free = { kind: 'inspected', holder: null, remainingMs: 0, floor: 0, process: null };
       expect(await client.inspect(names)).toEqual(free);
       const ballot = await harness.nowMicros();
       await client.acquire(harness.names('a'), 'holder', ballot, 50_000);

@@ -96,14 +96,14 @@ export const waitChecks: readonly ContractCheck[] = [
   {
     name: 'turn: of those behind it only the first in line has to ask when it is over',
     async run(harness) {
-      const { names, client, bob } = await inLine(harness);
+      const { names, client } = await inLine(harness);
       // Requests leave as one while another answer is due, or the grace might end between them.
       const [, released, first, second] = await Promise.all([
         client.inspect(names),
         client.release(names, `${ANA}-1`),
         client.stand(names, EVE, { ticket: 20 }),
         client.stand(names, ANA, { ticket: 30 }),
-        bob.stand(names, BOB),
+        client.stand(names, BOB),
       ]);
       expect(released).toMatchObject(RELEASED);
       expect((first as { freeInMs: number }).freeInMs).toBeLessThanOrEqual(200);

@@ -24,7 +24,7 @@ export interface Counts {
   readonly received: number;
   /** Bytes that the servers sent. */
   readonly sent: number;
-  /** Bytes that this process allocated. */
+  /** Bytes that this process allocated: the least of three times, because the compiler of V8 allocates, too. */
   readonly allocated: number;
 }
 
@@ -88,7 +88,8 @@ async function count({ name, nodes }: CountingQuestion): Promise<Counts> {
     },
   );
   redlock.open();
-  if (!(await redlock.ready(20_000))) throw new Error('no quorum');
+  const isOut = () => redlock.status().nodes.some(({ state }) => state !== 'voting');
+  while (isOut()) await afterPoll();
   const settled = async () => {
     await Promise.all(servers.map((server) => server.settled()));
     await afterPoll();
@@ -124,12 +125,14 @@ async function count({ name, nodes }: CountingQuestion): Promise<Counts> {
   await rounds(scenario.rounds, settled);
   const writes = ownWrites() - writesBefore;
   const counts = countsBetween(before, await read());
-  let allocated = 0;
+  const allocations: number[] = [];
   if (scenario.rounds > 1) {
     await rounds(scenario.rounds * 10, afterPoll);
-    const allocatedSince = countAllocations();
-    await rounds(scenario.rounds, afterPoll);
-    allocated = allocatedSince();
+    while (allocations.length < 3) {
+      const allocatedSince = countAllocations();
+      await rounds(scenario.rounds, afterPoll);
+      allocations.push(allocatedSince());
+    }
   }
   await Promise.all(held.map((lock) => lock.release()));
   await redlock.close();
@@ -140,7 +143,7 @@ async function count({ name, nodes }: CountingQuestion): Promise<Counts> {
     writes: perRound(writes),
     received: perRound(counts.received),
     sent: perRound(counts.sent),
-    allocated: perRound(allocated),
+    allocated: perRound(allocations.sort((one, other) => one - other)[0] ?? 0),
   };
 }
 

@@ -112,6 +112,14 @@ export class SimulatedNode implements Port.LockNode, ConnectionOwner {
     this.#sendAtOnce<Port.InspectReply>('inspect', request, run, settle);
   }
 
+  revoke(request: Port.RevokeRequest, settle: (reply: Port.RevokeReply) => void): void {
+    this.#sendAtOnce('revoke', request, (memory) => memory.revoke(request), settle);
+  }
+
+  list(request: Port.ListRequest, settle: (reply: Port.ListReply) => void): void {
+    this.#sendAtOnce('list', request, (memory) => memory.list(request), settle);
+  }
+
   examine(settle: (reply: Port.NodeFacts | Port.NodeFailure) => void): void {
     this.#sendAtOnce('examine', undefined, (memory) => memory.examine(), settle);
   }
@@ -273,7 +281,7 @@ export class SimulatedNode implements Port.LockNode, ConnectionOwner {
 
   /** Connection takes the place of the first only if it is joined while that is still silent. */
   #prove(connection: SimulatedConnection): void {
-    const request = this.#settings!.join;
+    const request = this.#settings!.join!;
     connection.collect({
       kind: 'join',
       request,

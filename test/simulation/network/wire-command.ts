@@ -6,7 +6,16 @@ import type {
 import type { MemoryLockServer } from '../../../lib/testing/index.ts';
 
 export type WireKind =
-  'join' | 'acquire' | 'extend' | 'release' | 'wait' | 'inspect' | 'examine' | 'ping';
+  | 'join'
+  | 'acquire'
+  | 'extend'
+  | 'release'
+  | 'wait'
+  | 'inspect'
+  | 'revoke'
+  | 'list'
+  | 'examine'
+  | 'ping';
 
 /** Command on its way to a server and back. */
 export interface WireCommand {

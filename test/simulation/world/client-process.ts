@@ -100,6 +100,7 @@ export class ClientProcess {
         restartGuard: plan.guard,
         quorum: this.#quorum,
         concurrentTries: plan.concurrentTries,
+        identity: false,
         onEvent: (event) => this.#listen(event),
       },
       this.process.environment,

@@ -24,8 +24,16 @@ describe('the address', () => {
     [runInNewContext("({ host: 'h', port: 1 })"), 'h:1'],
     [Object.assign(new (class Settings {})(), { host: 'h', port: 1 }), 'h:1'],
     [new Redis('redis://:hunter2@h:2', { lazyConnect: true }), 'h:2'],
+    [{ sentinels: [{ host: 's', port: 7 }, { host: 't' }], name: 'm' }, 'm at s:7'],
+    [{ sentinels: [{ host: 's' }], name: 'm', sentinelPassword: 'hunter2' }, 'm at s:26379'],
+    [new Redis({ sentinels: [{ host: 's' }], name: 'm', lazyConnect: true }), 'm at s:26379'],
+    [{ cluster: [{ host: 'h', port: 7 }, { host: 'i' }], password: 'hunter2' }, 'cluster at h:7'],
+    [new Cluster(['redis://:hunter2@h:7'], { lazyConnect: true }), 'cluster at h:7'],
+    [new Cluster([{ host: 'h' }], { lazyConnect: true }), 'cluster at h:6379'],
   ])('of %p is %s, without credentials', (input, address) => {
-    expect(new ConnectionSource(input as string).address).toBe(address);
+    const source = new ConnectionSource(input as string, { keyPrefix: '{lock}:' });
+    expect(source.address).toBe(address);
+    expect(source.create().status).toBe('wait');
   });
 });
 
@@ -123,9 +131,20 @@ describe('refused', () => {
       Object.create({ host: 'h' }),
       new Redis({ host: '', lazyConnect: true }),
     ].map((input) => [input, /an object without a host: each is a URL/]),
-    [{ host: 'h', sentinels: [{ host: 'a' }] }, /independent masters/],
-    [{ sentinels: [{ host: 'h', port: 1 }], name: 'm', password: 'hunter2' }, /independent/],
-    [new Cluster([{ host: 'h', port: 1 }], { lazyConnect: true }), /independent masters/],
+    ...[
+      { sentinels: [{ host: 'a' }] },
+      { sentinels: [], name: 'm' },
+      { sentinels: 'a', name: 'm' },
+    ].map((input) => [{ host: 'h', ...input }, /sentinels: give .* name: 'mymaster'/]),
+    [{ sentinels: [{ host: 'hunter2@h' }], name: 'm' }, /wrong host/],
+    [{ cluster: 'redis://:hunter2@h' }, /an object without a host/],
+    ...['lock:', '{}lock:', '{}{lock}:', 'lock}{:'].flatMap((keyPrefix) =>
+      [{ cluster: [{ host: 'h' }] }, new Cluster(['h:1'], { lazyConnect: true })].map((input) => [
+        input,
+        /keyPrefix.*: give one with a hash tag, such as '\{lock\}:'/,
+        keyPrefix,
+      ]),
+    ),
     [{ path: 'redis://ana:hunter2@h' }, /wrong path/],
     ['/:hunter2@127.0.0.1:6379', /wrong path/],
     [{ path: 5 }, /wrong path/],
@@ -141,10 +160,10 @@ describe('refused', () => {
     ['redis://h/hunter2', /wrong db/],
     ['redis://a,redis://b', /wrong db/],
     [new Redis('redis://h/abc', { lazyConnect: true }), /wrong db/],
-  ] as [unknown, RegExp][])('%p', (input, message) => {
+  ] as [unknown, RegExp, string?][])('%p', (...[input, message, keyPrefix]) => {
     let thrown: unknown;
     try {
-      new ConnectionSource(input as string);
+      new ConnectionSource(input as string, keyPrefix === undefined ? {} : { keyPrefix });
     } catch (error) {
       thrown = error;
     }

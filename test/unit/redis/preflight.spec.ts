@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { NodeFacts, NodeFailure } from '../../../lib/core/nodes/lock-node.ts';
 import {
   checkNodes,
+  failoverPromises,
   formatStartupReport,
   type StartupCheckOptions,
 } from '../../../lib/redis/preflight.ts';
@@ -48,7 +49,7 @@ describe('start-up checks', () => {
   it.each([
     ['a replica', { role: 'slave' }, 'error', /replica.*independent master/],
     ['a Sentinel', { role: 'sentinel', missingRights: ['eval: ERR x'] }, 'error', /is a Sentinel/],
-    ['cluster mode', { clusterEnabled: true }, 'error', /cluster-enabled no/],
+    ['cluster mode', { clusterEnabled: true }, 'error', /give the cluster.*hash tag/],
     ['Redis 6.0', { version: '6.0.16' }, 'error', /6\.2 or newer/],
     ['Redis 5', { version: '5.0.7' }, 'error', /6\.2 or newer/],
     ['scripts in an AOF', { version: '6.2.14', appendOnly: true }, 'warning', /7\.0 or newer/],
@@ -102,10 +103,38 @@ describe('start-up checks', () => {
       }).filter(({ message }) => message.includes('failover'));
       expect(finding).toMatchObject({ severity: 'warning', address: 'node1:6379' });
       expect(finding?.message).toMatch(
-        /has 2 replicas.*failover hands a held lock to a second holder.*restartGuard: true/,
+        /has 2 replicas.*failover hands a held lock to a second holder.*failover: true/,
       );
     },
   );
+
+  it.each([
+    ['Redis 6.2, also before it has replicas', { version: '6.2.0' }, /7\.0 or newer/],
+    ['more lag than was declared', { maxLagMs: 20_000 }, /20.*10000.*maxLag: '20s'/],
+  ])('refuse with failover: %s', (_, changes, message) => {
+    const found = { severity: 'error', message: expect.stringMatching(message) };
+    expect(check(facts(changes), { maxLagMs: 10_000 })).toMatchObject([found]);
+    expect(check(facts(changes))).toEqual([]);
+  });
+
+  it('say over which failovers a server with replicas keeps one holder', () => {
+    const promised = (changes: Partial<NodeFacts>, maxLagMs?: number, restartGuard = true) => {
+      const node = { address: 'a:1', reply: facts({ connectedReplicas: 2, ...changes }) };
+      return [...failoverPromises([node], { ...OPTIONS, restartGuard, maxLagMs })].join();
+    };
+    const needs = { needsReplicas: true, maxLagMs: 10_000 };
+    expect(promised({ connectedReplicas: 0 }, 10_000)).toBe('');
+    expect(promised(needs, undefined, false)).toBe('');
+    expect(promised(needs)).toMatch(/crash, but not in .*: for that set failover: true and/);
+    expect(promised({}, 10_000)).toMatch(/crash, but not in .*: for that set min-\S+ 2\.$/);
+    // The second replica may keep the old primary writing while the first one is promoted.
+    expect(promised({ ...needs, minReplicas: 1 }, 10_000)).toMatch(/in which no replica stays/);
+    expect(promised({ ...needs, minReplicas: 2 }, 10_000)).toMatch(
+      /crash, and in a .*partition\.$/,
+    );
+    const unread = { needsReplicas: true, connectedReplicas: 1 };
+    expect(promised(unread, 10_000)).toMatch(/partition, where min-\S+ is at most 10;/);
+  });
 
   it('take an unreachable node as a warning while a quorum answers, and as an error when strict', () => {
     expect(check(DOWN)).toEqual([

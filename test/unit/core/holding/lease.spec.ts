@@ -67,6 +67,29 @@ describe('an extension', () => {
   });
 });
 
+describe('a server that took the place of another one in a failover', () => {
+  /** Whether a lock of 6 s is held 8 s after a failover that came with its grant. */
+  const outlives = async (failover: { maxLag: number } | undefined) => {
+    const { cluster, redlock } = await newProcess(
+      { ttl: 6_000, restartGuard: undefined, failover },
+      1,
+    );
+    await cluster.advance(15_000);
+    const lock = await cluster.settle(redlock.acquire('a'));
+    cluster.servers[0]!.restart({ keepData: true });
+    await cluster.advance(8_000);
+    return lock.isHeld;
+  };
+
+  it('extends a lock that the other one can no longer give away', async () => {
+    expect(await outlives({ maxLag: 0 })).toBe(true);
+  });
+
+  it('extends none that the other one may give away, while it still may write', async () => {
+    expect(await outlives({ maxLag: 3_000 })).toBe(false);
+  });
+});
+
 describe('extend()', () => {
   it('gives the full ttl again, from before it was sent', async () => {
     const { cluster, lock } = await holding({ extend: false, latencyMs: 40 });

@@ -19,12 +19,13 @@ const acquireOf = (options: RedlockOptions) => resolveOptions(options, 3).acquir
 
 describe('the defaults', () => {
   it('of three nodes guard against restarts', () => {
-    expect(resolveOptions({}, 3)).toEqual({
+    expect(resolveOptions({ identity: false }, 3)).toEqual({
       acquire: { ttlMs: 10_000, waitMs: 12_000, nodeTimeoutMs: 500, extend: true, minHoldMs: 0 },
       maxTtlMs: 10_000,
       driftFactor: 0.01,
       keyPrefix: 'lock:',
       restartGuardMs: 10_000,
+      maxLagMs: undefined,
       quorum: 2,
       concurrentTries: 512,
       maxConnectionAgeMs: 600_000,
@@ -50,6 +51,17 @@ describe('the defaults', () => {
     const { restartGuardMs, acquire } = resolveOptions({ ttl: '5s', maxTtl: '1m' }, 3);
     expect([restartGuardMs, acquire.waitMs]).toEqual([60_000, 62_000]);
   });
+
+  it.each([
+    [{ failover: true }, 23_130],
+    [{ failover: { maxLag: '1s' }, maxTtl: '1m', driftFactor: 0 }, 64_000],
+  ] as const)(
+    'of %p guard one node, too, until a primary cut off from its replicas has long stopped',
+    (options, guardMs) => {
+      const { restartGuardMs, acquire } = resolveOptions(options, 1);
+      expect([restartGuardMs, acquire.waitMs]).toEqual([guardMs, guardMs + 2_000]);
+    },
+  );
 });
 
 describe('a call', () => {
@@ -68,9 +80,11 @@ const WRONG: Record<string, readonly unknown[]> = {
   driftFactor: [-0.01, 0.51, Number.NaN],
   keyPrefix: [5, 'x'.repeat(201), 'half \uD83D pair', 'lock:#floor:'],
   extend: ['yes'],
+  maxHold: [0, 'always'],
   tokens: ['postgres', { next: () => 1 }],
   quorum: [1, 4, 2.5],
   concurrentTries: [0, 1.5],
+  failover: [false, '10s', null],
 };
 
 describe('each option', () => {
@@ -80,6 +94,10 @@ describe('each option', () => {
     ),
     ...[0, 1.5, 32].map((nodeCount) => ['nodes', {}, nodeCount] as const),
     ['quorum', { quorum: 2 }, 4] as const,
+    ['restartGuard', { restartGuard: false, failover: true }, 1] as const,
+    ['failover', { failover: true, maxTtl: 2_147_483_647 }, 1] as const,
+    ['failover.maxLag', { failover: { maxLag: 'long' } }, 1] as const,
+    ['failover.lag', { failover: { lag: '1s' } }, 1] as const,
     ['retry.maxDelay', { retry: { maxDelay: -1 } }, 3] as const,
   ])('%s: %p is refused with option, value and fix (%i nodes)', (option, options, nodeCount) => {
     const error = refused(options, nodeCount);
@@ -93,6 +111,7 @@ describe('each relation of two options', () => {
     ['ttl', { ttl: '20s', maxTtl: '10s' }, /20000 ms.*maxTtl \(10000 ms\).*in every process/],
     // A problem of minHold, not of the ttl, which it raises.
     ['minHold', { ttl: '10s', minHold: '20s' }, /20000 ms.*maxTtl \(10000 ms\)/],
+    ['maxHold', { minHold: '5s', maxHold: '4s' }, /4000 ms.*minHold \(5000 ms\)/],
     ['nodeTimeout', { ttl: '3s', nodeTimeout: 1_001 }, /1001 ms.*a third of ttl \(3000 ms\)/],
   ])('is checked for %s: %p', (option, options, message) => {
     expect(refused(options)).toMatchObject({ option, message: expect.stringMatching(message) });

@@ -89,3 +89,14 @@ describe('the time that a round took', () => {
     expect(nodes[0]?.asked('release')).toMatchObject([{ request: { granted: false } }]);
   });
 });
+
+it('tokens need one ballot, once a process knows that the floor is ahead of its clock', async () => {
+  const { cluster, redlock, node } = await newProcess({}, 3);
+  const ahead = await cluster.process({ wallErrorMs: 60_000 });
+  const first = await cluster.settle(ahead.redlock.acquire('a'));
+  await cluster.failure(redlock.acquire('a', { wait: 0 }));
+  await cluster.settle(first.release());
+  for (let round = 0; round < 2; round += 1)
+    await cluster.settle((await cluster.settle(redlock.acquire('a'))).release());
+  expect(node.asked('acquire')).toHaveLength(3);
+});

@@ -1,0 +1,49 @@
+import { markOf, NodeNames } from '../nodes/node-names.ts';
+import type { NodeSet } from '../nodes/node-set.ts';
+import { parseIdentity, processText, revokedText } from '../process-identity.ts';
+import { pastMoment } from '../system-environment.ts';
+
+const ASK_AGAIN_MS = 60_000;
+const MOST_PROCESSES = 256;
+
+interface Asked {
+  readonly askedAtMs: number;
+  text?: string;
+}
+
+/** Processes that hold what callers here wait for, or are refused because of. One node is asked for each, once a minute. */
+export class KnownProcesses {
+  readonly #set: NodeSet;
+  readonly #known = new Map<string, Asked>();
+
+  constructor(set: NodeSet) {
+    this.#set = set;
+  }
+
+  /** Asks the node who has the key, unless that is known. Returns what is known of the holder of a token by then, as a text. */
+  meet(holder: string, token: number, key: string, nodeIndex: number): () => string | undefined {
+    const revoked = revokedText(holder);
+    if (revoked !== undefined) return () => `nobody (it was revoked ${revoked})`;
+    const { options, clock, sessions, environment } = this.#set;
+    if (options.identity === undefined) return () => undefined;
+    const mark = markOf(holder);
+    const { nowMs } = clock;
+    const known = this.#known.get(mark);
+    const isNew = known === undefined || nowMs - known.askedAtMs >= ASK_AGAIN_MS;
+    const asked: Asked = isNew ? { askedAtMs: nowMs } : known;
+    if (isNew) {
+      if (this.#known.size >= MOST_PROCESSES) this.#known.clear();
+      this.#known.set(mark, asked);
+      const names = new NodeNames(options.keyPrefix, [key]);
+      sessions[nodeIndex]!.node.inspect({ names }, (reply) => {
+        if (reply.kind === 'failed' || markOf(reply.holder ?? '') !== mark) return;
+        const process = parseIdentity(reply.process);
+        if (process) asked.text = processText(process);
+      });
+    }
+    return () => {
+      const since = asked.text && pastMoment(token, environment)?.toISOString();
+      return since ? `${asked.text} since ${since}` : asked.text;
+    };
+  }
+}

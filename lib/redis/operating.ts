@@ -1,0 +1,78 @@
+import type * as port from '../core/nodes/lock-node.ts';
+import type { TimerHandle } from '../core/environment.ts';
+import { systemEnvironment } from '../core/system-environment.ts';
+import { unexpectedReply } from './commands/node-failure.ts';
+import { isPttl } from './commands/replies.ts';
+import type { RedisConnection } from './connection/redis-connection.ts';
+import { defineScript } from './scripts.ts';
+
+// Commands for people: no vote depends on any of this.
+
+const REVOKE = defineScript(`
+-- REVOKE: put a value in place of o; the lock stays taken as long as it would be, and at least for leastMs.
+-- KEYS: lock
+-- ARGV: holder o, value "revoked:...", leastMs
+-- Returns ms for which it stays taken, -1 = without TTL; false: the lock has not this holder, and nothing was written.
+local call, lock = redis.call, KEYS[1]
+if call('GET', lock) ~= ARGV[1] then return false end
+call('SET', lock, ARGV[2], 'KEEPTTL')
+local left, least = call('PTTL', lock), tonumber(ARGV[3])
+if left == -1 or left >= least then return left end
+call('PEXPIRE', lock, least)
+return least
+`);
+
+/** Keys looked at in one step; and steps, should a server have many keys of others. */
+const KEYS_A_SCAN = 1_000;
+const MOST_SCANS = 2_000;
+
+export async function revokeLock(
+  connection: RedisConnection,
+  { names, holder, value, leastMs }: port.RevokeRequest,
+): Promise<port.RevokeReply> {
+  const script = [REVOKE.text, 1, names.locks[0]!, holder, value, Math.ceil(leastMs)];
+  const reply = await connection.ask((client) => client.call('eval', script));
+  if (reply === null || isPttl(reply)) return { kind: 'revoked', remainingMs: reply };
+  return unexpectedReply('revoke', reply);
+}
+
+export async function listLocks(
+  connection: RedisConnection,
+  { keyPrefix, keysBegin, most }: port.ListRequest,
+): Promise<port.ListReply> {
+  const escaped = (keyPrefix + keysBegin).replaceAll(/[\\*?[\]]/g, String.raw`\$&`);
+  const names = new Set<string>();
+  let cursor = '0';
+  for (let scans = 0; scans < MOST_SCANS && names.size <= most; scans += 1) {
+    const scan = [cursor, 'MATCH', `${escaped}*`, 'COUNT', KEYS_A_SCAN, 'TYPE', 'string'];
+    const reply = await connection.ask((client) => client.call('scan', scan));
+    const [next, found] = reply as [string, string[]];
+    for (const name of found) if (!name.startsWith(`${keyPrefix}#`)) names.add(name);
+    cursor = next;
+    if (cursor === '0') break;
+  }
+  const isComplete = cursor === '0' && names.size <= most;
+  return { kind: 'listed', names: [...names].slice(0, most), isComplete };
+}
+
+const IDENTITY_LIFE_MS = 60_000;
+
+/** Keeps on one server what this process says of itself. Failures there change nothing. */
+export class IdentityKeeper {
+  #timer: TimerHandle;
+
+  /** Writes it now, and again before it expires where there is a connection. */
+  keep(identity: port.LinkSettings['identity'], current: () => RedisConnection | undefined): void {
+    this.stop();
+    if (identity === undefined) return;
+    const { name, text } = identity;
+    const write = current()?.ask((client) => client.set(name, text, 'PX', IDENTITY_LIFE_MS));
+    write?.catch(() => undefined);
+    const again = () => this.keep(identity, current);
+    this.#timer = systemEnvironment.timers.set(again, IDENTITY_LIFE_MS / 3, true);
+  }
+
+  stop(): void {
+    systemEnvironment.timers.clear(this.#timer);
+  }
+}

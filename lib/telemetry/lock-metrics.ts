@@ -1,0 +1,67 @@
+import type { BatchObservableResult, Meter } from '@opentelemetry/api';
+import type { LockEvent } from '../core/events.ts';
+import type { LockTelemetry } from '../nest/telemetry.ts';
+import { labelsOf } from './lock-spans.ts';
+
+/** Upper bounds in seconds: from a vote in a data centre to waits and holds of a minute. */
+const BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
+
+/** Metrics of one module: what events count, and what is looked at when metrics are collected. */
+export function lockMetrics(meter: Meter): Omit<LockTelemetry, 'begin'> {
+  const histogram = (name: string, description: string) =>
+    meter.createHistogram(name, {
+      unit: 's',
+      description,
+      advice: { explicitBucketBoundaries: BOUNDS },
+    });
+  const counter = (type: LockEvent['type'], unit: string, description: string) =>
+    [type, meter.createCounter(`lock.${type}`, { unit, description })] as const;
+  const wait = histogram('lock.wait.duration', 'Time that callers waited for locks they got');
+  const trip = histogram('lock.round_trip.duration', 'Round trip to a quorum that got a lock');
+  const hold = histogram('lock.hold.duration', 'Time from the grant of a lock to its release');
+  const counters = new Map([
+    counter('acquired', '{lock}', 'Locks that callers got'),
+    counter('busy', '{call}', 'Calls whose wait ended while another held the lock'),
+    counter('unavailable', '{call}', 'Calls for which too few nodes voted'),
+    counter('lost', '{lock}', 'Locks that were lost while held'),
+    counter('stale', '{token}', 'Tokens that the fence refused'),
+  ]);
+  return {
+    onEvent(event) {
+      if (!('keys' in event)) return;
+      const labels = labelsOf(event);
+      if (event.type === 'acquired') wait.record(event.waitedMs / 1000, labels);
+      if (event.type === 'acquired') trip.record(event.roundTripMs / 1000);
+      if (event.type === 'released') hold.record(event.heldMs / 1000, labels);
+      if (event.type === 'lost') labels['lock.loss.reason'] = event.error.reason;
+      counters.get(event.type)?.add(1, labels);
+    },
+    observe: observer(meter),
+  };
+}
+
+function observer(meter: Meter): LockTelemetry['observe'] {
+  const gauge = (name: string, unit: string, description: string) =>
+    meter.createObservableGauge(name, { unit, description });
+  const counts = [
+    gauge('lock.held', '{lock}', 'Locks that this process holds'),
+    gauge('lock.waiting', '{call}', 'Calls of this process that wait for a lock'),
+    gauge('lock.nodes.voting', '{node}', 'Nodes that vote'),
+    gauge('lock.nodes.configured', '{node}', 'Nodes of the options'),
+    gauge('lock.nodes.missing', '{node}', 'Votes that a quorum lacks'),
+  ];
+  const trip = gauge('lock.node.round_trip.duration', 's', 'Time of the latest vote of a node');
+  return (status) => {
+    const measure = (result: BatchObservableResult) => {
+      const { held, waiting, nodes, votesMissing } = status();
+      const voting = nodes.filter(({ state }) => state === 'voting').length;
+      const values = [held, waiting, voting, nodes.length, votesMissing];
+      counts.forEach((count, index) => result.observe(count, values[index]!));
+      for (const { address, roundTripMs } of nodes)
+        if (roundTripMs !== undefined)
+          result.observe(trip, roundTripMs / 1000, { 'lock.node': address });
+    };
+    meter.addBatchObservableCallback(measure, [...counts, trip]);
+    return () => meter.removeBatchObservableCallback(measure, [...counts, trip]);
+  };
+}

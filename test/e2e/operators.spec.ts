@@ -1,0 +1,151 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { LockBusyError, LockLostError, RedlockConfigError } from '../../lib/core/errors.ts';
+import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { requiredAclRules } from '../../lib/redis/preflight.ts';
+import { eventually } from '../support/eventually.ts';
+import { Program } from '../support/program.ts';
+import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
+import { redisNodes, useRedlocks } from '../support/use-redlocks.ts';
+import type { HeldSpan, HolderQuestion } from './holding-process.ts';
+
+const failure = (promise: Promise<unknown>): Promise<unknown> =>
+  promise.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+
+describe('somebody who looks for the holder of a lock', () => {
+  const user = `user locks on >password ${requiredAclRules('lock:')}`;
+  const servers = useRedisServers(3, { acl: ['user default on nopass ~* &* +@all', user] });
+  const open = useRedlocks();
+  let admin: Redis;
+  beforeAll(() => void (admin = new Redis(servers[0]!.url)));
+  afterAll(() => admin.quit());
+
+  const withRightsForLocks = () =>
+    servers.map(({ url }) => new RedisLockNode(url.replace('//', '//locks:password@')));
+
+  it('finds its process and since when it has it, also where users have no more rights than locks need', async () => {
+    const beganMs = Date.now();
+    const holder = await open(withRightsForLocks());
+    const other = await open(withRightsForLocks());
+    await holder.acquire('a');
+    const { process: found, acquiredAt } = await other.inspect('a');
+    expect(found).toMatchObject({ pid: process.pid, host: expect.any(String) });
+    expect(acquiredAt!.getTime()).toBeGreaterThanOrEqual(beganMs - 1);
+    expect(acquiredAt!.getTime()).toBeLessThanOrEqual(Date.now());
+    expect((await other.inspect('free')).process).toBeUndefined();
+  });
+
+  it('reads it in the error of a caller that waited', async () => {
+    const holder = await open(redisNodes(servers), { identity: () => 'pod 7\u001B[2J' });
+    const other = await open(redisNodes(servers));
+    await holder.acquire('b');
+    const busy = (await failure(other.acquire('b', { wait: 300 }))) as LockBusyError;
+    expect(busy.process).toMatch(/^pod 7 \[2J since 20\d\d-/);
+    expect(busy.message).toContain(`is held by ${busy.process}`);
+  });
+
+  it('finds nothing where identity is false, and then nobody asks', async () => {
+    const holder = await open(redisNodes(servers), { identity: false, keyPrefix: 'quiet:' });
+    const other = await open(redisNodes(servers), { identity: false, keyPrefix: 'quiet:' });
+    await holder.acquire('b');
+    const busy = (await failure(other.acquire('b', { wait: 300 }))) as LockBusyError;
+    expect(busy.process).toBeUndefined();
+    expect(await admin.keys('quiet:#process:*')).toEqual([]);
+  });
+
+  it('lists what a quorum holds, in the order of keys, where the user may scan', async () => {
+    const holder = await open(redisNodes(servers), { keyPrefix: 'list[1]:' });
+    await holder.acquire(['x*2', 'x*1', 'y']);
+    await admin.set('list[1]:x*3', 'on one server', 'PX', 60_000);
+    await admin.set('list[1]:x*#queue', 'no lock', 'PX', 60_000);
+    const list = await holder.list('x*');
+    expect(list.isComplete).toBe(true);
+    expect(list.locks.map(({ key, process: found }) => [key, found?.pid])).toEqual([
+      ['x*1', process.pid],
+      ['x*2', process.pid],
+    ]);
+    const refusal = await failure((await open(withRightsForLocks())).list());
+    expect(refusal).toBeInstanceOf(RedlockConfigError);
+    expect((refusal as Error).message).toContain('+scan');
+  });
+
+  it('keeps its key for as long as the process runs, and little longer', async () => {
+    const { token } = await (await open(redisNodes(servers), { keyPrefix: 'life:' })).acquire('a');
+    const leftMs = () => admin.pttl(`life:#process:${token.holder.slice(0, 8)}`);
+    await eventually(async () => expect(await leftMs()).toBeGreaterThan(40_000));
+    expect(await leftMs()).toBeLessThanOrEqual(60_000);
+  });
+});
+
+describe('a lock that is revoked', () => {
+  const servers = useRedisServers(3);
+  const open = useRedlocks();
+
+  it('is lost by its holder at the next extension, and free for others at the end of the lease, never both at once', async () => {
+    const ttlMs = 600;
+    const urls = servers.map(({ url }) => url);
+    const holder = new Program<HolderQuestion>('test/e2e/holding-process.ts', { urls, ttlMs });
+    const next = await open(redisNodes(servers), { ttl: ttlMs });
+    try {
+      await holder.first();
+      for (let run = 0; run < 20; run += 1) {
+        const key = `run ${run}`;
+        const span = holder.ask<HeldSpan>({ key });
+        await eventually(async () => expect((await next.inspect(key)).holder).not.toBeNull());
+        await new Promise((resolve) => setTimeout(resolve, Math.random() * ttlMs));
+        const waiting = next.acquire(key, { wait: '20s' });
+        const revokedAtMs = Date.now();
+        const { endsInMs } = await next.revoke(key, 'ana', 'hangs');
+        const lock = await waiting;
+        const grantedAtMs = Date.now();
+        const { reason, revoked, message, stoppedAtMs, validUntilMs } = await span;
+        expect([reason, revoked]).toEqual(['revoked', 'by ana: hangs']);
+        expect(message).toContain('it was revoked by ana: hangs');
+        expect(stoppedAtMs).toBeLessThan(grantedAtMs);
+        expect(validUntilMs).toBeLessThanOrEqual(grantedAtMs);
+        expect(stoppedAtMs - revokedAtMs).toBeLessThan(ttlMs);
+        expect(endsInMs).toBeLessThanOrEqual(ttlMs);
+        await lock.release();
+      }
+    } finally {
+      await holder.kill();
+    }
+  });
+
+  it('stays lost where one server forgot it, and its holder would have it again there', async () => {
+    const holder = await open(redisNodes(servers), { ttl: '3s' });
+    const other = await open(redisNodes(servers), { ttl: '3s' });
+    const held = await holder.acquire('forgotten');
+    const admin = new Redis(servers[2]!.url);
+    await admin.pexpire('lock:forgotten', 1);
+    await other.revoke('forgotten');
+    admin.disconnect();
+    await eventually(() => expect(held.signal.aborted).toBe(true));
+    expect((held.signal.reason as LockLostError).reason).toBe('revoked');
+  });
+
+  it('is left alone where nobody holds it, or where it was revoked before', async () => {
+    const redlock = await open(redisNodes(servers), { ttl: '3s' });
+    expect(await redlock.revoke('free')).toMatchObject({ holder: null, endsInMs: 0 });
+    const { token } = await redlock.acquire('twice');
+    expect(await redlock.revoke('twice', 'ana')).toMatchObject({ holder: token.holder });
+    const again = await redlock.revoke('twice', 'ben');
+    expect(again.revoked).toBe('by ana: no reason given');
+    expect(again.endsInMs).toBeGreaterThan(0);
+  });
+
+  it('of which fewer than a quorum know is an error, and stays held', async () => {
+    const nodes = redisNodes(servers);
+    const redlock = await open(nodes, { ttl: '3s' });
+    const held = await redlock.acquire('minority');
+    for (const node of nodes.slice(1))
+      node.revoke = (_, settle) =>
+        settle({ kind: 'failed', nothingWritten: true, reason: 'error', message: 'no' });
+    expect(await failure(redlock.revoke('minority'))).toMatchObject({ code: 'QUORUM_UNAVAILABLE' });
+    await held.extend();
+    expect(held.isHeld).toBe(true);
+  });
+});
