@@ -3,8 +3,6 @@ import swc from './swc.cjs';
 // How much the specs do that can do any amount; `npm run test:stress` has them do more.
 process.env.FENCE_STRESS ??= '0.2';
 process.env.BATCH_RUNS ??= '300';
-process.env.SIMULATION_SEEDS ??= '20';
-process.env.SIMULATION_STEP ??= '40';
 
 /** Specs that only `npm run test:stress` runs: what takes long and seldom changes. */
 export const LONG_SPECS = [
@@ -38,7 +36,6 @@ export default {
   transform: { '^.+\\.ts$': swc('es6') },
   globalSetup: '<rootDir>/test/global-setup.ts',
   globalTeardown: '<rootDir>/test/global-teardown.ts',
-  randomize: true,
   // Most specs wait for servers; jest would leave a core idle.
   maxWorkers: '100%',
   // A bound that only a hang crosses: a process that has run a hundred specs collects its garbage slowly.

@@ -1,7 +1,6 @@
 // What takes minutes: specs that run only here, and those of which `npm test` runs a part, in full.
 process.env.FENCE_STRESS ??= '1';
 process.env.BATCH_RUNS ??= '5000';
-process.env.SIMULATION_STEP ??= '1';
 const { default: base, LONG_SPECS } = await import('./jest.config.mjs');
 
 export default {
@@ -11,8 +10,7 @@ export default {
     '<rootDir>/test/contract/batches.spec.ts',
     '<rootDir>/test/contract/refinement.spec.ts',
     '<rootDir>/test/fencing/conformance.spec.ts',
-    '<rootDir>/test/simulation/mutants/mutants.spec.ts',
   ],
   testPathIgnorePatterns: ['/node_modules/', '<rootDir>/dist/'],
-  testSequencer: '<rootDir>/jest.stress.sequencer.cjs',
+  randomize: true,
 };

@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import { positiveInteger, readOptions, refuse } from '../support/command-line.ts';
 import { describeFailure, runCampaign } from './campaign.ts';
 import { MUTANTS } from './mutants/mutants.ts';
@@ -16,7 +17,8 @@ Runs the shipped core in simulated processes, networks, servers and clocks. The 
   --seed <n>         one run
   --trace            prints what happens in it
   --family <name>    only runs of one family: ${[...new Set([...FAMILIES, ...DIRECTED_FAMILIES])].join(', ')}
-  --mutant <name>    the code broken on purpose (test/simulation/mutants/*.txt)
+  --mutant <name>    the code broken on purpose (test/simulation/mutants/*.txt), with seeds from its own on
+  --mutants          only every mutant, in its own seed, by which it must be caught
   --workers <n>      processes (as many as there are cores)
   --help             prints this
 `;
@@ -24,10 +26,11 @@ Runs the shipped core in simulated processes, networks, servers and clocks. The 
 const values = readOptions(
   {
     seeds: { type: 'string', default: '1000' },
-    from: { type: 'string', default: '1' },
+    from: { type: 'string' },
     seed: { type: 'string' },
     trace: { type: 'boolean', default: false },
     mutant: { type: 'string' },
+    mutants: { type: 'boolean', default: false },
     family: { type: 'string' },
     workers: { type: 'string' },
   },
@@ -48,13 +51,17 @@ function find<Item>(
 }
 
 async function main(): Promise<void> {
+  if (values.mutants) {
+    process.exitCode = (await areAllCaught()) ? 0 : 1;
+    return;
+  }
   const mutant = find('mutant', values.mutant, MUTANTS, ({ name }) => name);
   const families = [...FAMILIES, ...DIRECTED_FAMILIES];
   const family = find('family', values.family ?? mutant?.family, families, (name) => name);
   const number = (option: 'seeds' | 'from' | 'seed' | 'workers'): number =>
-    positiveInteger(option, values[option] ?? '');
+    positiveInteger(option, values[option] ?? String(mutant?.from ?? 1));
   const seeds = values.seed === undefined ? number('seeds') : 1;
-  const startedAtMs = Date.now();
+  const startedAtMs = performance.now();
   const play = async (count: number, only: Family | undefined): Promise<boolean> => {
     const result = await runCampaign({
       from: number(values.seed === undefined ? 'from' : 'seed'),
@@ -68,7 +75,7 @@ async function main(): Promise<void> {
     for (const failure of result.failures.slice(0, 3))
       process.stdout.write(`\n${describeFailure(failure, only)}\n`);
     for (const crash of result.crashes) process.stdout.write(`A worker crashed: ${crash}\n`);
-    const seconds = ((Date.now() - startedAtMs) / 1000).toFixed(1);
+    const seconds = ((performance.now() - startedAtMs) / 1000).toFixed(1);
     const counts = Object.entries(result.counts).map(([name, sum]) => `${sum} ${name}`);
     const broken = result.failures.map(({ seed }) => seed).join(', ');
     process.stdout.write(
@@ -82,6 +89,32 @@ async function main(): Promise<void> {
     for (const each of DIRECTED_FAMILIES)
       failed = (await play(Math.ceil(seeds / 50), each)) || failed;
   process.exitCode = failed === (mutant === undefined) ? 1 : 0;
+}
+
+/** Plays each mutant in the one run that its block names, and says which of them no rule noticed there. */
+async function areAllCaught(): Promise<boolean> {
+  const left = MUTANTS.values();
+  const notCaught: string[] = [];
+  const lane = async (): Promise<void> => {
+    for (const mutant of left) {
+      const { name, from, edits, family } = mutant;
+      const only = { from, seeds: 1, workers: 1, edits, ...(family && { family }) };
+      const { crashes, failures } = await runCampaign(only);
+      if (crashes.length === 0 && failures.some(caught(mutant))) continue;
+      notCaught.push(name);
+      const rules = failures.flatMap(({ violations }) => violations.map(({ rule }) => rule));
+      const seen = [...new Set(rules), ...crashes].join(', ') || 'nothing';
+      process.stdout.write(
+        `Mutant ${name} is not caught in seed ${from}: expected ${mutant.caughtBy.join(' or ')}, saw ${seen}\n` +
+          `The seeds after it: npm run simulate -- --mutant ${name}\n`,
+      );
+    }
+  };
+  await Promise.all(Array.from({ length: availableParallelism() }, lane));
+  process.stdout.write(
+    `${MUTANTS.length - notCaught.length} of ${MUTANTS.length} mutants caught\n`,
+  );
+  return notCaught.length === 0;
 }
 
 function caught({ caughtBy }: Mutant): (failure: RunResult) => boolean {
