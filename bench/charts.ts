@@ -21,8 +21,8 @@ const COLOURS = [
 /** Draws what the results have figures for, one file for each subject. */
 export function drawCharts(folder: string, results: readonly Result[]): void {
   mkdirSync(folder, { recursive: true });
-  const draw = (file: string, svg: string | undefined): void => {
-    if (svg !== undefined) writeFileSync(join(folder, `${file}.svg`), svg);
+  const draw = (file: string, chart: string | undefined): void => {
+    if (chart !== undefined) writeFileSync(join(folder, `${file}.svg`), chart);
   };
   const of = (pattern: RegExp): Result[] =>
     results.filter(({ scenario, value }) => pattern.test(scenario) && !Number.isNaN(value));

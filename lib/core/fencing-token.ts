@@ -47,8 +47,8 @@ export class FencingToken {
 const admissions = new Map<string, boolean>();
 
 /** Notes what a fence answered. What is forgotten counts as not admitted. */
-export function noteAdmission({ holder }: { readonly holder: string }, isAdmitted: boolean): void {
-  admissions.set(holder, isAdmitted && admissions.get(holder) !== false);
+export function noteAdmission({ holder }: { readonly holder: string }, wasAdmitted: boolean): void {
+  admissions.set(holder, wasAdmitted && admissions.get(holder) !== false);
   if (admissions.size > 16_384) admissions.delete(admissions.keys().next().value!);
 }
 

@@ -61,7 +61,7 @@ export async function isRefused(store: FenceStore, attempt: Promise<unknown>): P
 }
 
 /** A ticket with a holder of its own unless given. */
-export function ticket(
+export function ticketFor(
   resource: string,
   token: number | bigint | string,
   holder = `holder-of-${token}`,

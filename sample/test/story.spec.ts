@@ -17,7 +17,7 @@ function step(name: BookingStepName, customer: string, token: string): StageEven
   return { type: 'step', worker, step: of };
 }
 
-function holder(state: 'working' | 'stopped'): StageEvent {
+function holderIs(state: 'working' | 'stopped'): StageEvent {
   return { type: 'worker', worker: 1, state };
 }
 
@@ -36,14 +36,19 @@ function tickets(...customers: readonly string[]): StageEvent {
 const UNTIL_SEATED = [
   step('claimed', 'ana', '41'),
   step('paid', 'ana', '41'),
-  holder('stopped'),
+  holderIs('stopped'),
   step('claimed', 'ben', '42'),
   step('booked', 'ben', '42'),
 ];
 
 describe('storiesAfter', () => {
   it('goes from step to step, and ends with the number that refused', () => {
-    const events = [begun(true), ...UNTIL_SEATED, holder('working'), step('refused', 'ana', '41')];
+    const events = [
+      begun(true),
+      ...UNTIL_SEATED,
+      holderIs('working'),
+      step('refused', 'ana', '41'),
+    ];
     const phases = events.map((_, index) => stories(...events.slice(0, index + 1))[0]?.phase);
     expect(phases).toEqual([
       'begun',
@@ -62,7 +67,7 @@ describe('storiesAfter', () => {
   });
 
   it('the database remembers nothing without the fence, and its tickets say that a seat is sold twice', () => {
-    const woken = [begun(false), ...UNTIL_SEATED, holder('working'), step('booked', 'ana', '41')];
+    const woken = [begun(false), ...UNTIL_SEATED, holderIs('working'), step('booked', 'ana', '41')];
     expect(stories(...woken, tickets('ben'))).toMatchObject([{ phase: 'woken', floor: undefined }]);
     expect(stories(...woken, tickets('ben', 'ana'))).toMatchObject([{ phase: 'sold-twice' }]);
   });
@@ -81,7 +86,12 @@ describe('storiesAfter', () => {
     expect(stories(begun(true), broken)).toMatchObject([
       { phase: 'broken-off', reason: 'no majority' },
     ]);
-    const refused = [begun(true), ...UNTIL_SEATED, holder('working'), step('refused', 'ana', '41')];
+    const refused = [
+      begun(true),
+      ...UNTIL_SEATED,
+      holderIs('working'),
+      step('refused', 'ana', '41'),
+    ];
     expect(stories(...refused, broken)).toMatchObject([{ phase: 'refused' }]);
   });
 });

@@ -1,6 +1,6 @@
 import type { LockNames } from '../../lib/core/nodes/lock-node.ts';
 import { seededRandom } from '../support/manual-environment.ts';
-import { ContractClient, RETENTION_MS } from './contract-client.ts';
+import { RETENTION_MS, type ContractClient } from './contract-client.ts';
 import type { ContractHarness } from './contract-harness.ts';
 
 const KEYS = ['a', 'b', 'c'];

@@ -12,6 +12,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
+import type * as Library from '../../lib/index.ts';
 import { AMBIENT, SHAPES } from './surroundings.ts';
 import { blocksOf, fileNameOf, readPage } from './pages.ts';
 import { packedTarball } from './tarball.ts';
@@ -93,7 +94,7 @@ export class ConsumerProject {
   }
 
   /** The package of this project. */
-  async loadPackage(): Promise<typeof import('../../lib/index.ts')> {
+  async loadPackage(): Promise<typeof Library> {
     return (await this.load('entries.ts')).main;
   }
 

@@ -4,10 +4,10 @@ import { CONTROLS } from '../campaign/controls.ts';
 import { SCHEDULES } from '../campaign/schedules/index.ts';
 import { MUTANTS } from '../simulation/mutants/mutants.ts';
 
-const [promises, record] = ['guarantees', 'track-record'].map((name) =>
+const [guarantees, trackRecord] = ['guarantees', 'track-record'].map((name) =>
   readFileSync(`docs/internals/${name}.md`, 'utf8'),
 ) as [string, string];
-const page = promises + record;
+const page = guarantees + trackRecord;
 
 /** `path`: "name", of the list items. */
 const namedTests = [...page.matchAll(/^- `(test\/[^`]+)`: "(.+)"$/gm)].map(

@@ -1,4 +1,4 @@
-import { Logger } from '@nestjs/common';
+import type { Logger } from '@nestjs/common';
 import { expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { LockEvent } from '../../lib/core/events.ts';

@@ -1,6 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { LockBusyError, LockLostError, RedlockConfigError } from '../../lib/core/errors.ts';
+import {
+  RedlockConfigError,
+  type LockBusyError,
+  type LockLostError,
+} from '../../lib/core/errors.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { requiredAclRules } from '../../lib/redis/preflight.ts';
 import { eventually } from '../support/eventually.ts';

@@ -28,15 +28,17 @@ describe('redisFence', () => {
 
   itConforms({
     'the script': () => {
-      const fence = redisFence(redis, AGED);
+      const accountFence = redisFence(redis, AGED);
       const store: FenceStore = {
         maxAge: 86_400_000,
         prune: ({ before }) => redis.eval(EXPIRE, 0, before),
-        claim: (ticket) => fence.claim(tokenOfTicket(ticket)),
+        claim: (ticket) => accountFence.claim(tokenOfTicket(ticket)),
         read: ({ resource }) => redis.get(`account:${resource}`),
         write: async (ticket, text, pause) => {
           await pause();
-          await fence.write(tokenOfTicket(ticket), [['SET', `account:${ticket.resource}`, text]]);
+          await accountFence.write(tokenOfTicket(ticket), [
+            ['SET', `account:${ticket.resource}`, text],
+          ]);
         },
       };
       return { store, close: () => undefined };
@@ -82,17 +84,17 @@ describe('redisFence', () => {
 
   it('reports the current token and holder when it refuses, and writes nothing', async () => {
     const seen: unknown[] = [];
-    const fence = redisFence(redis, {
+    const reportingFence = redisFence(redis, {
       onStale: (error, context) => void seen.push(error, context.operation),
     });
-    await fence.claim({ value: 9, keys: ['a', 'b'], holder: 'new' });
-    const write = fence.write({ value: 8, keys: ['b', 'c'], holder: 'old' }, [
+    await reportingFence.claim({ value: 9, keys: ['a', 'b'], holder: 'new' });
+    const write = reportingFence.write({ value: 8, keys: ['b', 'c'], holder: 'old' }, [
       ['SET', 'data-of-c', 'x'],
     ]);
     const refusal = { key: 'b', token: '8', currentToken: '9', currentHolder: 'new' };
     await expect(write).rejects.toMatchObject({ code: 'STALE_TOKEN', ...refusal });
     expect(seen).toEqual([stale, 'write']);
-    await expect(redis.exists('data-of-c', fence.fenceName('c'))).resolves.toBe(0);
+    await expect(redis.exists('data-of-c', reportingFence.fenceName('c'))).resolves.toBe(0);
   });
 
   it('has a fence of its own for every key, in the hash slot of that', async () => {

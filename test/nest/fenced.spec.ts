@@ -225,7 +225,7 @@ describe('a method under @Fenced', () => {
       const callOfTheTest = async () => {
         await call(started);
       };
-      const error: unknown = await callOfTheTest().catch((thrown: unknown) => thrown);
+      const error: unknown = await callOfTheTest().catch((reason: unknown) => reason);
       if (!isRedlockError(error)) throw error;
       const where = `Seats.${method}`;
       expect(error).toMatchObject({ code, where, message: expect.stringMatching(`^${where}`) });

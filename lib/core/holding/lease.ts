@@ -87,7 +87,7 @@ export class Lease extends Deadline {
     const { holder, ballot } = grant;
     const names = new NodeNames(this.#set.options.keyPrefix, call.keys);
     const open = (this.#open ??= new Set());
-    const round = await new Promise<VoteRound>((resolve) => {
+    const extension = await new Promise<VoteRound>((resolve) => {
       const ended = (round: VoteRound): void => {
         open.delete(round);
         if (round.votes.decideExtension() === 'extended') this.#set.quorum.measured(round);
@@ -101,8 +101,8 @@ export class Lease extends Deadline {
       // Nodes may hold the lock from now on that were sent the extension.
       this.#lock.mayHold |= asked.votes.mayHaveWritten;
     });
-    this.#apply(round);
-    return round;
+    this.#apply(extension);
+    return extension;
   }
 
   /** Nothing happens any more: no extension, no loss. */

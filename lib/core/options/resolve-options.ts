@@ -154,13 +154,12 @@ export function resolveOptions(options: RedlockOptions, nodeCount: number): Reso
   return Object.freeze(resolved);
 }
 
-const { ttl, wait, extend, minHold, maxHold } = SERVICE_OPTIONS;
 const ACQUIRE_OPTIONS = {
-  ttl,
-  wait,
-  extend,
-  minHold,
-  maxHold,
+  ttl: SERVICE_OPTIONS.ttl,
+  wait: SERVICE_OPTIONS.wait,
+  extend: SERVICE_OPTIONS.extend,
+  minHold: SERVICE_OPTIONS.minHold,
+  maxHold: SERVICE_OPTIONS.maxHold,
   signal: having<AbortSignal>('throwIfAborted', 'give the signal of an AbortController'),
 };
 

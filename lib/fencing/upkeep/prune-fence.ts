@@ -100,8 +100,8 @@ WHERE resource > ${text('$2')} ORDER BY ${name}.resource LIMIT ${KEYS_PER_TRANSA
     `FROM ${name} AS f ${index} WHERE resource IN (${keys.map((_key, at) => text(`$${at + 2}`)).join(', ')}) AND ${isOld}`;
   if (old.length > 0 && sql.lockFree) {
     const free = `SELECT ${sql.shownKey} AS shown ${rowsOf(old)} ${sql.lockFree}`;
-    const rows: readonly SqlRow[] = yield { sql: free, parameters: [limit, ...old] };
-    old = rows.map(shownKey);
+    const freeRows: readonly SqlRow[] = yield { sql: free, parameters: [limit, ...old] };
+    old = freeRows.map(shownKey);
   }
   if (old.length > 0)
     yield { sql: `${verb} ${rowsOf(old)} ${sql.end ?? ''}`, parameters: [limit, ...old] };

@@ -9,7 +9,7 @@ import {
   type FenceStep,
 } from './fence-conformance-cases.ts';
 import { interleaveFenceWriters, type FenceStressOptions } from './fence-conformance-writers.ts';
-import { demand, isRefused, noPause, ticket, type FenceStore } from '../fence-store.ts';
+import { demand, isRefused, noPause, ticketFor, type FenceStore } from '../fence-store.ts';
 
 /** Distance that the clock of the store may have from that of this process. */
 const SKEW_MS = 60_000;
@@ -112,7 +112,7 @@ export class FenceAges {
     if (this.edge) return this.edge;
     let [refusedMs, admittedMs] = [this.maxAgeMs + SKEW_MS, this.maxAgeMs - SKEW_MS];
     const refuses = (ageMs: number): Promise<boolean> =>
-      isRefused(this.store, this.store.claim(ticket(`${resource}:${ageMs}`, timeOf(ageMs))));
+      isRefused(this.store, this.store.claim(ticketFor(`${resource}:${ageMs}`, timeOf(ageMs))));
     const isRight = (await refuses(refusedMs)) && !(await refuses(admittedMs));
     demand(isRight, 'it does not refuse the tokens that are older than its maxAge, and these only');
     for (let count = 0; count < MOST_TRIES && refusedMs - admittedMs > 1; count += 1) {
@@ -133,7 +133,7 @@ export class FenceAges {
       let lifeMs = LIFE_MS / 2;
       const isTooLate = (): Promise<boolean> => {
         newest = timeOf(admittedMs - lifeMs);
-        const by = ticket(resource, newest);
+        const by = ticketFor(resource, newest);
         return isRefused(store, store.write(by, `${newest} of ${by.holder}`, noPause));
       };
       // A token may become too old on its way, on a slow machine.
@@ -157,7 +157,7 @@ export class FenceAges {
     for (let ms = LEAST_YOUNGER_MS; ms < this.maxAgeMs / 2; ms *= FURTHER)
       keys.push({ name: `${resource}:${ms}`, newest: timeOf(admittedMs - ms) });
     for (const { name, newest } of keys)
-      await isRefused(store, store.write(ticket(name, newest), name, noPause));
+      await isRefused(store, store.write(ticketFor(name, newest), name, noPause));
     await this.prune(timeOf(refusedMs));
     for (const { name, newest } of keys) {
       await staleClaim(newest - 1n)(store, name);
@@ -177,7 +177,9 @@ export class FenceAges {
       );
       const newest = timeOf(admittedMs - LIFE_MS);
       // If it comes too late and is refused, so is all the more the older one.
-      await Promise.all(names.map((name) => isRefused(store, store.claim(ticket(name, newest)))));
+      await Promise.all(
+        names.map((name) => isRefused(store, store.claim(ticketFor(name, newest)))),
+      );
       let isOver = false;
       const older = async (name: string, attempt: FenceStep): Promise<void> => {
         for (; !isOver; await nextTurn()) await attempt(store, name);
@@ -193,8 +195,8 @@ export class FenceAges {
   private async interleave(resource: string, gateMs: number): Promise<void> {
     const { admittedMs } = await this.findEdge(resource);
     const newest = timeOf(admittedMs - LIFE_MS);
-    const newer = ticket(resource, newest);
-    const tickets = [ticket(resource, newest - 1n), ticket(resource, timeOf(0))] as const;
+    const newer = ticketFor(resource, newest);
+    const tickets = [ticketFor(resource, newest - 1n), ticketFor(resource, timeOf(0))] as const;
     // A wrong store does not wait: the newer token has to become too old meanwhile.
     const longerMs = gateMs + 2 * LIFE_MS;
     await interleaveFenceWriters(this.store, tickets, longerMs, async (history) => {

@@ -3,7 +3,7 @@ import {
   demand,
   isRefused,
   noPause,
-  ticket,
+  ticketFor,
   type FenceStore,
   type FenceTicket,
 } from '../fence-store.ts';
@@ -117,7 +117,7 @@ export const FENCE_CASES: Readonly<Record<string, readonly FenceStep[]>> = {
   ],
   'of many first holders at once the newest remains': [
     async (store, resource) => {
-      const tickets = [3, 1, 4, 2].map((token) => ticket(resource, token));
+      const tickets = [3, 1, 4, 2].map((token) => ticketFor(resource, token));
       await Promise.all(tickets.map((each) => isRefused(store, store.claim(each))));
     },
     staleWrite(3),
@@ -130,7 +130,7 @@ export const FENCE_CASES: Readonly<Record<string, readonly FenceStep[]>> = {
 function attempt(step: 'claim' | 'write', expected: 'accepted' | 'refused') {
   return (token: number | bigint, holder?: string): FenceStep =>
     async (store, resource) => {
-      const by = ticket(resource, token, holder);
+      const by = ticketFor(resource, token, holder);
       const trial = step === 'claim' ? store.claim(by) : store.write(by, textOf(by), noPause);
       const outcome = (await isRefused(store, trial)) ? 'refused' : 'accepted';
       const stale = expected === 'refused' ? 'stale ' : '';
@@ -144,8 +144,8 @@ export function reads(
   of = token,
 ): FenceStep {
   return async (store, resource) => {
-    const text = await store.read(ticket(resource, token));
-    const right = expected === 'nothing' ? null : textOf(ticket(resource, of));
+    const text = await store.read(ticketFor(resource, token));
+    const right = expected === 'nothing' ? null : textOf(ticketFor(resource, of));
     demand(text === right, `holds ${JSON.stringify(text)} instead of ${JSON.stringify(right)}`);
   };
 }
@@ -167,7 +167,7 @@ function longNames(length: number): FenceStep {
   return async (store, resource) => {
     const start = resource.padEnd(length - 1, 'x');
     for (const token of [2, 1]) {
-      const claim = store.claim(ticket(`${start}${token}`, token));
+      const claim = store.claim(ticketFor(`${start}${token}`, token));
       const refused = await isRefused(store, claim).catch(() => false);
       demand(!refused, `two names of ${length} characters that differ at their end were one`);
     }
@@ -177,7 +177,7 @@ function longNames(length: number): FenceStep {
 /** A store may reject such a holder, but not take it for another one. */
 function neverClaims(token: number, holder: string): FenceStep {
   return async (store, resource) => {
-    const claim = store.claim(ticket(resource, token, holder));
+    const claim = store.claim(ticketFor(resource, token, holder));
     const refused = await isRefused(store, claim).catch(() => true);
     demand(refused, 'two holders that differ in a blank at their end were one');
   };

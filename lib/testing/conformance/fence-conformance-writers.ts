@@ -5,7 +5,7 @@ import {
   type FenceStore,
   type FenceTicket,
   noPause,
-  ticket,
+  ticketFor,
 } from '../fence-store.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -94,7 +94,7 @@ const PAUSE_MS = 100;
  */
 export async function demandPause(store: FenceStore, resource: string): Promise<void> {
   let isOver = false;
-  await store.write(ticket(`${resource}:pause`, 1), 'paused', async () => {
+  await store.write(ticketFor(`${resource}:pause`, 1), 'paused', async () => {
     await sleep(PAUSE_MS);
     isOver = true;
   });
@@ -176,11 +176,11 @@ async function stressResource(
     while (started < sessions) {
       started += 1;
       if (token === 0 || Math.random() >= duplicates) token += 1;
-      await session(history, ticket(resource, token, `session-${started}`), pause);
+      await session(history, ticketFor(resource, token, `session-${started}`), pause);
     }
   };
   await Promise.all(Array.from({ length: workers }, worker));
-  const last = ticket(resource, token + 1);
+  const last = ticketFor(resource, token + 1);
   await store.claim(last);
   demand(await history.readAndWrite(last, pause), 'the newest holder was refused');
   await history.check(last);

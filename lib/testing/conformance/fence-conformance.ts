@@ -14,7 +14,7 @@ import {
   type FenceStressOptions,
 } from './fence-conformance-writers.ts';
 import { FenceAges } from './fence-conformance-ages.ts';
-import { demand, noPause, ticket, type FenceStore, type FenceTicket } from '../fence-store.ts';
+import { demand, noPause, ticketFor, type FenceStore, type FenceTicket } from '../fence-store.ts';
 
 /** Options of {@link fenceConformance}. */
 export interface FenceConformanceOptions extends FenceStressOptions {
@@ -124,8 +124,8 @@ function prepared(first: FenceStore, second = first): FenceStore {
 }
 
 async function interleave(store: FenceStore, resource: string, gateMs: number): Promise<void> {
-  const newer = ticket(resource, 2);
-  await interleaveFenceWriters(store, [ticket(resource, 1), newer], gateMs, async (history) => {
+  const newer = ticketFor(resource, 2);
+  await interleaveFenceWriters(store, [ticketFor(resource, 1), newer], gateMs, async (history) => {
     demand(await history.claim(newer), 'the newer claim was refused');
     demand(await history.readAndWrite(newer, noPause), 'the newer write was refused');
   });

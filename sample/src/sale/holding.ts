@@ -88,7 +88,8 @@ function stepped(holding: Holding, { name }: BookingStep): Holding {
       return { ...holding, outcome: name };
     case 'found-taken':
       return { ...holding, outcome: 'taken' };
-    default:
+    case 'claimed':
+    case 'refunded':
       return holding;
   }
 }

@@ -101,7 +101,8 @@ function withStep(story: Story, step: Extract<StageEvent, { type: 'step' }>['ste
       return isHolder ? { ...story, phase: 'refused', floor: newerToken ?? story.floor } : story;
     case 'refunded':
       return isHolder ? { ...story, isRefunded: true } : story;
-    default:
+    case 'found-taken':
+    case 'paid':
       return story;
   }
 }

@@ -142,7 +142,7 @@ export class WorkerProcess {
     this.tell({ type: 'worker', worker: this.number, state });
   }
 
-  #receive(message: WorkerMessage): void {
+  #receive(message: Exclude<WorkerMessage, { readonly type: 'ready' }>): void {
     switch (message.type) {
       case 'reply':
         return this.#settle(message.id, ({ resolve }) => resolve(message.value));

@@ -94,8 +94,8 @@ async function count({ name, nodes }: CountingQuestion): Promise<Counts> {
     await Promise.all(servers.map((server) => server.settled()));
     await afterPoll();
   };
-  const rounds = async (count: number, settle: () => Promise<void>) => {
-    for (let round = 0; round < count; round += 1) {
+  const rounds = async (times: number, settle: () => Promise<void>) => {
+    for (let round = 0; round < times; round += 1) {
       await scenario.run({
         redlock,
         newKey: () => `key:${String((keys += 1)).padStart(8, '0')}`,

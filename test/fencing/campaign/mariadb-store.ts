@@ -121,8 +121,8 @@ export async function mariadbStore(record: Record): Promise<StressedStore> {
     },
     async history() {
       const [files] = await pool.query<RowDataPacket[]>('SHOW BINARY LOGS');
-      const names = files.map(({ Log_name: name }) => String(name));
-      const writes = names.map((name) => committedIn(pool, name, name !== names.at(-1)));
+      const logs = files.map(({ Log_name: name }) => String(name));
+      const writes = logs.map((log) => committedIn(pool, log, log !== logs.at(-1)));
       return (await Promise.all(writes)).flat();
     },
     async close() {

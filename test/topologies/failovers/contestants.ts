@@ -141,9 +141,9 @@ async function startPeer(
 }
 
 function useRedlock(module: any, client: Redis): (key: string) => Promise<PeerLock> {
-  const Redlock = module.Redlock ?? module.default ?? module;
+  const PeerRedlock = module.Redlock ?? module.default ?? module;
   // Library has no tries of its own here: it counts the validity from the first of them.
-  const redlock = new Redlock([client], { retryCount: 0 });
+  const redlock = new PeerRedlock([client], { retryCount: 0 });
   redlock.on('error', () => undefined);
   // Time by the wall clock, as that library counts it.
   const until = ({ expiration }: any) => historyNow() + expiration - Date.now();

@@ -10,7 +10,7 @@ import {
 function canMiss(one: readonly string[], other: readonly string[], quorums: readonly number[]) {
   const of = (nodes: readonly string[], quorum: number) =>
     Array.from({ length: 2 ** nodes.length }, (_, bits) =>
-      nodes.filter((_, at) => ((bits >> at) & 1) === 1),
+      nodes.filter((_node, at) => ((bits >> at) & 1) === 1),
     ).filter(({ length }) => length === quorum);
   return of(one, quorums[0]!).some((first) =>
     of(other, quorums[1]!).some((second) => !first.some((node) => second.includes(node))),

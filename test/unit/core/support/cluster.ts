@@ -71,8 +71,8 @@ export class Cluster {
     const { live, timers } = countedTimers(environment.timers);
     const network = { latencyMs, timers: this.environment.timers };
     const nodes = this.servers.map((server, index) => {
-      const options = { ...network, address: `node${index}:6379` };
-      return new RecordedNode(server, options, () => this.nowMs);
+      const address = `node${index}:6379`;
+      return new RecordedNode(server, { ...network, address }, () => this.nowMs);
     });
     const events: LockEvent[] = [];
     const redlock = new Redlock(
