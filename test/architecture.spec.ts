@@ -7,6 +7,7 @@ import {
   installedPackagesOnly,
   namedExportsOnly,
   noCycles,
+  smallFolders,
   tellingNames,
 } from './architecture/rules.ts';
 import { readSources } from './architecture/source-file.ts';
@@ -21,6 +22,7 @@ describe('the library', () => {
     ['exports nothing as default', namedExportsOnly],
     ['has names of files that say what is in them', tellingNames],
     ['has no modules that load each other', noCycles],
+    ['has at most twelve files in a folder', smallFolders],
   ])('%s', (_, rule) => {
     expect(files.length).toBeGreaterThan(50);
     expect(rule(files)).toEqual([]);

@@ -1,3 +1,4 @@
+import { posix } from 'node:path';
 import { resolveRelative, type SourceFile } from './source-file.ts';
 
 /** A rule returns what breaks it, in words; nothing when all is well. */
@@ -130,6 +131,20 @@ export const tellingNames: Rule = (files) =>
   files
     .filter(({ path }) => /(^|[/.-])(utils?|helpers?|common|misc)([/.-]|$)/.test(path))
     .map(({ path }) => `${path} says nothing about what is in it`);
+
+/** What a reader takes in at one glance. */
+const MOST_FILES_IN_A_FOLDER = 12;
+
+export const smallFolders: Rule = (files) => {
+  const counts = new Map<string, number>();
+  for (const { path } of files) {
+    const folder = posix.dirname(path);
+    counts.set(folder, (counts.get(folder) ?? 0) + 1);
+  }
+  return [...counts]
+    .filter(([, count]) => count > MOST_FILES_IN_A_FOLDER)
+    .map(([folder, count]) => `${folder} has ${count} files`);
+};
 
 /** Cycles of modules that load each other; types are free to refer to each other, but not in the core. */
 export const noCycles: Rule = (files) => {
