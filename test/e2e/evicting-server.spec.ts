@@ -23,7 +23,8 @@ it.each([
 ])('a full server that evicts and %s floods neither log nor events', async (_, count, calls) => {
   const events: LockEvent[] = [];
   const warnings: string[] = [];
-  const logger = { log: () => undefined, warn: (line: string) => void warnings.push(line) };
+  const warn = (line: string) => void warnings.push(line);
+  const logger = { log: () => undefined, warn, error: warn };
   const onEvent = eventListener(logger as unknown as Logger, (event) => void events.push(event));
   const redlock = await openRedlock(redisNodes(servers.slice(0, count)), { onEvent });
   const admin = new Redis(servers[0]!.url);
