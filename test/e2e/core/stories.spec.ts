@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { StaleTokenError } from '../../../lib/core/errors.ts';
+import type { Lock } from '../../../lib/core/lock.ts';
+import type { Redlock } from '../../../lib/core/redlock.ts';
 import { redisFence, type RedisFence } from '../../../lib/fencing/index.ts';
 import { useRedisServers } from '../../support/redis-servers/use-redis-servers.ts';
 import { useRedisCluster, type RedisCluster } from './support/redis-cluster.ts';
@@ -13,35 +15,45 @@ const SAFE = { ttl: '1s', restartGuard: true, wait: '90s' } as const;
 interface Story {
   readonly name: string;
   readonly strike: (cluster: RedisCluster) => Promise<unknown>;
-  /** Whether a caller is told of an outage meanwhile; forgotten locks are none, because the servers answer. */
-  readonly isOutage: boolean;
+  /** What callers and the holder are told meanwhile. */
+  readonly meanwhile: (first: Redlock, held: Lock) => Promise<void>;
   readonly repair: (cluster: RedisCluster) => Promise<unknown>;
 }
 
 const majorityOf = ({ servers, majority }: RedisCluster) => servers.slice(0, majority);
 
+/** Without a quorum a new call is told of the outage, and the holder of its loss. */
+async function outage(first: Redlock, held: Lock): Promise<void> {
+  const refusal = first.acquire('another key', { wait: 0 });
+  await expect(refusal).rejects.toMatchObject({ code: 'QUORUM_UNAVAILABLE' });
+  if (!held.signal.aborted)
+    await new Promise((resolve) => held.signal.addEventListener('abort', resolve));
+  expect(held.signal.reason).toMatchObject({ code: 'LOCK_LOST', keys: held.keys });
+}
+
 const STORIES: readonly Story[] = [
   {
     name: 'a majority of the servers is killed and comes back empty',
     strike: (cluster) => Promise.all(majorityOf(cluster).map((server) => server.kill())),
-    isOutage: true,
+    meanwhile: outage,
     repair: (cluster) => Promise.all(majorityOf(cluster).map((server) => server.restart())),
   },
   {
     name: 'a majority of the servers is frozen and goes on',
     strike: (cluster) => Promise.all(majorityOf(cluster).map((server) => server.freeze())),
-    isOutage: true,
+    meanwhile: outage,
     repair: (cluster) => Promise.all(majorityOf(cluster).map((server) => server.resume())),
   },
   {
     name: 'FLUSHALL on all servers',
     strike: (cluster) => cluster.command('FLUSHALL'),
-    isOutage: false,
+    // The servers answer, so this is no outage.
+    meanwhile: async () => undefined,
     repair: async () => undefined,
   },
 ];
 
-describe.each(STORIES)('$name', ({ strike, isOutage, repair }) => {
+describe.each(STORIES)('$name', ({ strike, meanwhile, repair }) => {
   let client: Redis;
   let fence: RedisFence;
   // Before the hooks that stop the server: a client that is closed after its server waits for it.
@@ -68,15 +80,8 @@ describe.each(STORIES)('$name', ({ strike, isOutage, repair }) => {
       return lock;
     });
     waiting.catch(() => undefined);
-    if (isOutage) {
-      const refusal = first.acquire(cluster.newKey(), { wait: 0 });
-      await expect(refusal).rejects.toMatchObject({ code: 'QUORUM_UNAVAILABLE' });
-      if (!held.signal.aborted)
-        await new Promise((resolve) => held.signal.addEventListener('abort', resolve));
-      expect(held.signal.reason).toMatchObject({ code: 'LOCK_LOST', keys: [key] });
-      await repair(cluster);
-    }
-
+    await meanwhile(first, held);
+    await repair(cluster);
     const next = await waiting;
     expect(next.token.value).toBeGreaterThan(held.token.value);
     await fence.write(next.token, [['SET', record, 'second']]);
