@@ -6,20 +6,16 @@ const { extensionsToTreatAsEsm: _, ...rest } = base;
 
 // What is the same beside every Nest and every ioredis, because it loads neither: the core with nodes in memory, the fences of
 // databases, which import no driver, and the sample; and what happens after Nest has called the wrapper of a method: claims,
-// errors, outcomes, keys. Faults of networks and failovers say nothing of a client that e2e and contract don't. Child processes
-// (fault campaign) load the repository's packages, not those of test/nest11. The scripts of a batch
-// run on the server, whichever client sent them. Two of the wrong stores do touch Nest and ioredis; the right ones beside them
+// errors, outcomes, keys. The scripts of a batch run on the server, whichever client sent them. Two of the wrong stores do touch Nest and ioredis; the right ones beside them
 // (http-receiver, redis-fence) stay.
 const SAME_ON_EVERY_NEST = [
   '<rootDir>/sample/test/',
-  '<rootDir>/test/campaign/',
   '<rootDir>/test/contract/(batches|memory-lock-node)\\.spec\\.ts$',
   '<rootDir>/test/docs/',
   '<rootDir>/test/fencing/(?!http-|redis-)',
   '<rootDir>/test/regressions/',
   '<rootDir>/test/security/holders\\.spec\\.ts$',
   '<rootDir>/test/simulation/',
-  '<rootDir>/test/topologies/',
   '<rootDir>/test/nest/(claim|cls-transaction|fenced|key-template|lock-service)\\.spec\\.ts$',
   '<rootDir>/test/unit/(core|testing)/',
 ];

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
-import { CONTROLS } from '../campaign/controls.ts';
-import { SCHEDULES } from '../campaign/schedules/index.ts';
+import { CONTROLS } from '../../campaign/faults/controls.ts';
+import { SCHEDULES } from '../../campaign/faults/schedules/index.ts';
 import { MUTANTS } from '../simulation/mutants/mutants.ts';
 
 const [guarantees, trackRecord] = ['guarantees', 'track-record'].map((name) =>
@@ -10,10 +10,12 @@ const [guarantees, trackRecord] = ['guarantees', 'track-record'].map((name) =>
 const page = guarantees + trackRecord;
 
 /** `path`: "name", of the list items. */
-const namedTests = [...page.matchAll(/^- `(test\/[^`]+)`: "(.+)"$/gm)].map(
+const namedTests = [...page.matchAll(/^- `((?:test|campaign)\/[^`]+)`: "(.+)"$/gm)].map(
   ([, file, name]) => [file!, name!] as const,
 );
-const paths = [...new Set([...page.matchAll(/\btest\/[\w./-]+\.ts\b/g)].map(([path]) => path))];
+const paths = [
+  ...new Set([...page.matchAll(/\b(?:test|campaign)\/[\w./-]+\.ts\b/g)].map(([path]) => path)),
+];
 const mutants = [...page.matchAll(/^(?:- mutants:|\|.*\bmutant) (?:[^\n]|\n {2})*/gm)].flatMap(
   ([items]) => [...items.matchAll(/`([a-z]+(?:-[a-z]+)+)`/g)].map(([, name]) => name!),
 );

@@ -54,7 +54,7 @@ describe('the links of the documentation', () => {
 
   it('stand beside names of files that exist, with or without their ending', () => {
     const named = PAGES.flatMap(({ path, text }) =>
-      [...text.matchAll(/`((?:lib|test|sample|docs|bench)\/[\w./-]+)`/g)].map(
+      [...text.matchAll(/`((?:lib|test|campaign|sample|docs|bench)\/[\w./-]+)`/g)].map(
         ([, name]) => [path, name!] as const,
       ),
     );

@@ -18,14 +18,14 @@ export interface Block {
 }
 
 const TOP = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md'];
-const FOLDERS = ['docs', 'sample', 'test'];
+const FOLDERS = ['campaign', 'docs', 'sample', 'test'];
 
 /** Pages that people read, all of them. */
 export const PAGES: readonly Page[] = [
   ...TOP,
   ...FOLDERS.flatMap((folder) =>
     readdirSync(folder, { recursive: true, encoding: 'utf8' })
-      .filter((name) => name.endsWith('.md') && !name.includes('node_modules'))
+      .filter((name) => name.endsWith('.md') && !/^(out|.*node_modules)\//.test(name))
       .map((name) => join(folder, name)),
   ),
 ].map(readPage);

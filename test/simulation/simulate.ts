@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os';
 import { positiveInteger, readOptions, refuse } from '../support/command-line.ts';
-import { describeFailure, runCampaign } from './campaign.ts';
+import { describeFailure, runSeeds } from './run-seeds.ts';
 import { MUTANTS } from './mutants/mutants.ts';
 import type { Mutant } from './mutants/mutants.ts';
 import { DIRECTED_FAMILIES, FAMILIES } from './families/draw-plan.ts';
@@ -63,7 +63,7 @@ async function main(): Promise<void> {
   const seeds = values.seed === undefined ? number('seeds') : 1;
   const startedAtMs = performance.now();
   const play = async (count: number, only: Family | undefined): Promise<boolean> => {
-    const result = await runCampaign({
+    const result = await runSeeds({
       from: number(values.seed === undefined ? 'from' : 'seed'),
       seeds: count,
       ...(values.workers !== undefined && { workers: number('workers') }),
@@ -99,7 +99,7 @@ async function areAllCaught(): Promise<boolean> {
     for (const mutant of left) {
       const { name, from, edits, family } = mutant;
       const only = { from, seeds: 1, workers: 1, edits, ...(family && { family }) };
-      const { crashes, failures } = await runCampaign(only);
+      const { crashes, failures } = await runSeeds(only);
       if (crashes.length === 0 && failures.some(caught(mutant))) continue;
       notCaught.push(name);
       const rules = failures.flatMap(({ violations }) => violations.map(({ rule }) => rule));

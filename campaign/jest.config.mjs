@@ -1,0 +1,17 @@
+// The specs of the campaign, and in full those of which `npm test` runs a part.
+process.env.FENCE_STRESS ??= '1';
+process.env.BATCH_RUNS ??= '5000';
+const { default: base } = await import('../jest.config.mjs');
+
+export default {
+  ...base,
+  rootDir: '..',
+  testMatch: [
+    '<rootDir>/campaign/**/*.spec.ts',
+    '<rootDir>/sample/test/browser/**/*.spec.ts',
+    '<rootDir>/test/contract/batches.spec.ts',
+    '<rootDir>/test/contract/refinement.spec.ts',
+    '<rootDir>/test/fencing/conformance.spec.ts',
+  ],
+  testPathIgnorePatterns: ['/node_modules/'],
+};

@@ -1,0 +1,286 @@
+import 'reflect-metadata';
+import { getQueueToken } from '@nestjs/bullmq';
+import type { INestApplication } from '@nestjs/common';
+import { SchedulerRegistry } from '@nestjs/schedule';
+import { Test } from '@nestjs/testing';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import type { Queue } from 'bullmq';
+import { Redis } from 'ioredis';
+import { Pool } from 'pg';
+import { Redlock } from '../../lib/core/redlock.ts';
+import { postgresFence, type FencingToken } from '../../lib/fencing/index.ts';
+import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { closeAll, closeLater, silentLogger } from '../../test/nest/support/applications.ts';
+import { usePostgres } from '../../test/support/databases/use-databases.ts';
+import { eventually } from '../../test/support/eventually.ts';
+import { useRedisServers } from '../../test/support/redis-servers/use-redis-servers.ts';
+import {
+  removeProjects,
+  runTests,
+  writePrograms,
+  type ConsumerProject,
+} from '../../test/docs/consumer-project.ts';
+import { blocksOf, readPage } from '../../test/docs/pages.ts';
+
+const PAGE = 'docs/recipes.md';
+
+/** The tables of the recipes, as their comments have them. */
+const TABLES = blocksOf(readPage(PAGE)).flatMap(({ code }) =>
+  [...code.matchAll(/CREATE TABLE .+(?= \*\/)/g)].map(([table]) => table),
+);
+
+describe('the recipes, on three Redis servers, one for a queue, and PostgreSQL', () => {
+  afterEach(closeAll);
+  // The pool ends before the database stops.
+  afterAll(async () => {
+    await (await recipe('locking.module.ts')).pool!.end();
+    removeProjects();
+  });
+  // The guard of new servers, which the recipes don't shorten, is nearly over when the database and the programs are there.
+  const servers = useRedisServers(4, {}, async (started) => {
+    const redlock = new Redlock(started.slice(0, 3).map(({ url }) => new RedisLockNode(url)));
+    redlock.open();
+    await redlock.ready(20_000);
+    await redlock.close();
+  });
+  const database = usePostgres(async (pool) => {
+    for (const table of [postgresFence(pool).ddl(), ...TABLES]) await pool.query(table);
+    await pool.query("INSERT INTO seat VALUES ('12A'), ('12B'), ('12C')");
+    await pool.query("INSERT INTO account VALUES ('one', 0), ('two', 0)");
+  });
+  let recipe: (file: string) => Promise<Record<string, any>>;
+  let project: ConsumerProject;
+  let wiring: ConsumerProject;
+
+  beforeAll(async () => {
+    process.env.DATABASE_URL = database.url;
+    const urls = servers.map(({ url }) => url);
+    project = await writePrograms(PAGE, urls);
+    recipe = (file) => project.load(file);
+    wiring = await writePrograms('docs/fencing/nest.md', urls);
+  });
+
+  /** Does to a lock what a pause of its holder beyond the ttl comes to. */
+  async function forgetLock(key: string): Promise<void> {
+    const clients = servers.map(({ url }) => new Redis(url));
+    await Promise.all(clients.map((client) => client.del(`lock:${key}`)));
+    await Promise.all(clients.map((client) => client.quit()));
+  }
+
+  /** Two processes of the fleet. */
+  async function startTwo(module: unknown): Promise<[INestApplication, INestApplication]> {
+    const start = async () => {
+      const building = Test.createTestingModule({ imports: [module as never] });
+      const compiled = await building.setLogger(silentLogger).compile();
+      const app = closeLater(compiled.createNestApplication({ logger: silentLogger }));
+      return app.init();
+    };
+    return [await start(), await start()];
+  }
+
+  it('run a cron job once per fleet', async () => {
+    const { NightlyModule, Nightly } = await recipe('nightly.ts');
+    const apps = await startTwo(NightlyModule);
+    let runs = 0;
+    for (const app of apps) {
+      expect(app.get(SchedulerRegistry).getCronJobs().size).toBe(1);
+      app.get(Nightly).logger = { log: () => (runs += 1) };
+    }
+    // The first lock of the new servers waits for the guard, and a skipped call does not.
+    await eventually(async () => {
+      await apps[0].get(Nightly).run();
+      expect(runs).toBe(1);
+    });
+    await Promise.all(apps.map((app) => app.get(Nightly).run()));
+    expect(runs).toBe(1);
+  });
+
+  it('make an invoice once, and give it to every caller', async () => {
+    const { InvoicesModule, Invoices, Renderer } = await recipe('invoices.ts');
+    const apps = await startTwo(InvoicesModule);
+    let rendered = 0;
+    for (const app of apps) {
+      const renderer = app.get(Renderer);
+      const { render } = renderer;
+      renderer.render = (orderId: string) => ((rendered += 1), render(orderId));
+    }
+    const callers = [...apps, ...apps, ...apps].map((app) => app.get(Invoices).create('o1'));
+    const urls = new Set(await Promise.all(callers));
+    expect([rendered, [...urls]]).toEqual([1, ['https://files.example/o1.pdf']]);
+  });
+
+  it('have one leader, and another one when it stops', async () => {
+    const { LeaderModule, Leader } = await recipe('leader.ts');
+    const apps = await startTwo(LeaderModule);
+    const leaders = () => apps.map((app) => app.get(Leader).isLeader as boolean);
+    await eventually(() => expect(leaders()).toContain(true));
+    expect(leaders().filter(Boolean)).toHaveLength(1);
+    const first = leaders().indexOf(true);
+    await apps[first]!.close();
+    await eventually(() => expect(leaders()).toEqual([first === 1, first === 0]));
+  });
+
+  it('lose no job when one of the workers shuts down', async () => {
+    const { TransfersModule } = await recipe('transfers.ts');
+    const apps = await startTwo(TransfersModule);
+    const queue: Queue = apps[1].get(getQueueToken('transfers'));
+    const completed = await queue.getCompletedCount();
+    const jobs = Array.from({ length: 300 }, (_, index) => ({
+      name: 'transfer',
+      data: { account: `of shutdown ${index % 30}`, cents: 1 },
+    }));
+    await queue.addBulk(jobs);
+    await eventually(async () =>
+      expect(await queue.getCompletedCount()).toBeGreaterThan(completed + 20),
+    );
+    await apps[0].close();
+    await eventually(async () => {
+      const [done, failed] = [await queue.getCompletedCount(), await queue.getFailedCount()];
+      expect(done + failed).toBe(completed + jobs.length);
+    });
+    expect(await queue.getFailedCount()).toBe(0);
+    await queue.obliterate({ force: true });
+  });
+
+  it('handle a webhook once that is delivered twice at the same time', async () => {
+    const { WebhooksModule, Warehouse } = await recipe('webhooks.controller.ts');
+    const apps = await startTwo(WebhooksModule);
+    let shipped = 0;
+    const answers = apps.map(async (app) => {
+      app.get(Warehouse).ship = async () => (shipped += 1);
+      await app.listen(0);
+      const body = JSON.stringify({ id: 'w1', orderId: 'o1' });
+      const headers = { 'Content-Type': 'application/json' };
+      const request = { method: 'POST', headers, body };
+      const answer = await fetch(`${await app.getUrl()}/webhooks`, request);
+      return `${answer.status} ${await answer.text()}`;
+    });
+    expect((await Promise.all(answers)).sort()).toEqual(['200 done', '200 known']);
+    expect(shipped).toBe(1);
+  });
+
+  it('book a seat, and refund a customer whose booking came too late', async () => {
+    const { SeatsModule, Seats, Payments } = await recipe('seats.ts');
+    const [app, another] = await startTwo(SeatsModule);
+    await expect(app.get(Seats).book('12A', 'ana')).resolves.toBe('booked');
+    await expect(another.get(Seats).book('12A', 'ben')).resolves.toBe('taken');
+    const refunds: string[] = [];
+    Object.assign(app.get(Payments), {
+      refund: async (payment: string) => refunds.push(payment),
+      charge: async (customer: string) => {
+        // The lock is lost during the payment, and ben is quicker.
+        await forgetLock('seat:12B');
+        await another.get(Seats).book('12B', 'ben');
+        return `payment of ${customer}`;
+      },
+    });
+    const late = app.get(Seats).book('12B', 'ana');
+    await expect(late).rejects.toMatchObject({ code: 'STALE_TOKEN' });
+    expect(refunds).toEqual(['payment of ana']);
+    const { rows } = await database.pool.query(
+      "SELECT customer FROM seat WHERE id IN ('12A', '12B') ORDER BY id",
+    );
+    expect(rows).toEqual([{ customer: 'ana' }, { customer: 'ben' }]);
+  });
+
+  it('show a late write that is rejected, in a test that passes twice and leaves a fence that can be pruned', async () => {
+    await expect(runTests(project, 'seats.spec.ts', 2)).resolves.toBe(1);
+    await expect(postgresFence(database.pool, { maxAge: '1h' }).prune()).resolves.toBe(0);
+  });
+
+  it('run the jobs of one account one after the other, and those of two together', async () => {
+    const { TransfersModule, Transfers } = await recipe('transfers.ts');
+    const apps = await startTwo(TransfersModule);
+    const queue: Queue = apps[0].get(getQueueToken('transfers'));
+    let sentBack = 0;
+    const running: string[] = [];
+    const seen = new Set<string>();
+    for (const app of apps) {
+      const transfers = app.get(Transfers);
+      const { fence } = transfers;
+      const transaction = async (token: FencingToken, work: unknown) => {
+        running.push(...token.keys);
+        seen.add(running.toSorted().join());
+        // The first job of each account goes on when all others have found their account busy.
+        await eventually(async () => {
+          expect(seen).toContain('account:one,account:two');
+          sentBack = Math.max(sentBack, await queue.getDelayedCount());
+          expect(sentBack).toBe(3);
+        });
+        await fence.transaction(token, work);
+        running.splice(running.indexOf(token.keys[0]!), 1);
+      };
+      transfers.fence = { transaction };
+    }
+    const transfer = { name: 'transfer', data: { account: 'one', cents: 5 } };
+    const another = { name: 'transfer', data: { account: 'two', cents: 7 } };
+    await queue.addBulk([transfer, transfer, transfer, another, another]);
+    await eventually(async () => expect(await queue.getCompletedCount()).toBe(5));
+    const together = [...seen].filter((keys) => keys.includes(','));
+    expect(together).toEqual(['account:one,account:two']);
+    const { rows } = await database.pool.query('SELECT * FROM account ORDER BY id');
+    expect(rows).toEqual([
+      { id: 'one', cents: '15' },
+      { id: 'two', cents: '14' },
+    ]);
+  });
+
+  it('do the work of a stalled job once, and not again what a dead worker had committed', async () => {
+    const { ChargesModule, ChargeProcessor, Charges, PaymentProvider } = await recipe('charges.ts');
+    // Effect of a blocked event loop: BullMQ's lock of the job is not renewed. And all of it sooner than by default.
+    const stalling = { lockDuration: 500, stalledInterval: 500, skipLockRenewal: true };
+    Reflect.defineMetadata('bullmq:worker_metadata', stalling, ChargeProcessor);
+    const apps = await startTwo(ChargesModule);
+    // A job that waits for the restart guard of the new servers would stall once too often.
+    const { LockService } = (await recipe('entries.ts')).main;
+    for (const app of apps) await app.get(LockService).withLock('warm', () => undefined);
+    const queue: Queue = apps[0].get(getQueueToken('charges'));
+    const written = () => database.pool.query('SELECT order_id FROM charge ORDER BY order_id');
+    const charged: string[] = [];
+    const outcomes: string[] = [];
+    for (const app of apps) {
+      app.get(ChargeProcessor).logger = silentLogger;
+      const charges = app.get(Charges);
+      const { fence } = charges;
+      const transaction = (token: FencingToken, work: unknown) =>
+        fence.transaction(token, work).then(
+          () => outcomes.push('written'),
+          (error: { code: string }) => {
+            outcomes.push(error.code);
+            throw error;
+          },
+        );
+      charges.fence = { transaction };
+      app.get(PaymentProvider).charge = async (orderId: string) => {
+        charged.push(orderId);
+        if (charged.length > 1) return;
+        // The first worker is paused: its lock ends, too, and it goes on when another one has done the work.
+        await forgetLock('charge:o1');
+        await eventually(async () => expect((await written()).rows).toHaveLength(1));
+      };
+    }
+    await queue.add('charge', { orderId: 'o1', cents: 5 });
+    await eventually(() => expect(outcomes).toEqual(['written', 'STALE_TOKEN']));
+    expect(charged).toEqual(['o1', 'o1']);
+
+    await database.pool.query("INSERT INTO charge VALUES ('o2', 7)");
+    await queue.add('charge', { orderId: 'o2', cents: 7 });
+    await eventually(async () => expect(await queue.getCompletedCount()).toBe(2));
+    expect(charged).toHaveLength(2);
+    expect((await written()).rows).toEqual([{ order_id: 'o1' }, { order_id: 'o2' }]);
+  });
+
+  it('work in the application of docs/fencing/nest.md, which gets its pool from another module', async () => {
+    const { AppModule } = await wiring.load('app.module.ts');
+    const { SeatService } = await wiring.load('seat.service.ts');
+    // The pool ends after both applications, which were given the one pool of their file, and also when the test fails.
+    const pool: { end?: () => Promise<void> } = {};
+    closeLater({ close: async () => pool.end?.() });
+    const [app, another] = await startTwo(AppModule);
+    pool.end = () => app.get(Pool, { strict: false }).end();
+    await app.get(SeatService).book('12C', 'ana');
+    await expect(another.get(SeatService).book('12C', 'ben')).rejects.toThrow('taken');
+    const { rows } = await database.pool.query("SELECT customer FROM seat WHERE id = '12C'");
+    expect(rows).toEqual([{ customer: 'ana' }]);
+  });
+});

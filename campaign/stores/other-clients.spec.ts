@@ -1,0 +1,57 @@
+import { afterAll, beforeAll, describe, jest } from '@jest/globals';
+import { ConsumerProject, programsOf, removeProjects } from '../../test/docs/consumer-project.ts';
+import { createPostgresAccounts, plainPostgres } from '../../test/fencing/support/accounts.ts';
+import type { OpenClient } from '../../test/fencing/support/clients.ts';
+import { usePostgres } from '../../test/support/databases/use-databases.ts';
+import { itFences } from './support/fenced-client.ts';
+
+const PAGE = 'docs/fencing/orms.md';
+
+describe(`the programs of ${PAGE}, on PostgreSQL`, () => {
+  const database = usePostgres(createPostgresAccounts);
+  let ofPostgresJs: Record<string, any>;
+  let ofSequelize: Record<string, any>;
+
+  beforeAll(async () => {
+    // Sequelize prints every statement by default.
+    jest.spyOn(console, 'log').mockReturnValue();
+    process.env.DATABASE_URL = database.url;
+    const packages = ['campaign/stores/node_modules'];
+    const project = await ConsumerProject.create(programsOf(PAGE), 'module', packages);
+    if (project.errors !== '') throw new Error(`${PAGE} does not compile:\n${project.errors}`);
+    ofPostgresJs = await project.load('postgres-js-fence.ts');
+    ofSequelize = await project.load('sequelize-fence.ts');
+  });
+  afterAll(async () => {
+    await Promise.all([ofPostgresJs?.sql.end(), ofSequelize?.sequelize.close()]);
+    removeProjects();
+  });
+
+  // The programs make one client each, for all tests.
+  const close = (): void => undefined;
+  const clients: Readonly<Record<string, OpenClient>> = {
+    'postgres.js': () => {
+      const { fence, sql } = ofPostgresJs as any;
+      return {
+        fence,
+        outside: [sql],
+        run: (work) => sql.begin(work),
+        execute: (tx, text) => tx.unsafe(text),
+        close,
+      };
+    },
+    Sequelize: () => {
+      const { fence, sequelize } = ofSequelize as any;
+      return {
+        fence,
+        outside: [sequelize],
+        run: (work) => sequelize.transaction(work),
+        execute: (transaction, text) => sequelize.query(text, { transaction }),
+        close,
+      };
+    },
+  };
+  const facts = { url: () => database.url, isAged: false };
+  for (const [name, open] of Object.entries(clients))
+    itFences(name, open, 'postgresql', () => plainPostgres(database.pool), facts);
+});
