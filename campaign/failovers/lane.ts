@@ -1,5 +1,4 @@
-import { mkdir, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { rm } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { CampaignEvent } from '../faults/campaign-event.ts';
 import { checkHistory, type Violation } from '../../test/history/check-history.ts';
@@ -8,6 +7,7 @@ import { collectHoldings } from '../../test/history/holding.ts';
 import { historyNow, type LockHistoryEvent } from '../../test/history/lock-history.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { SeededRandom } from '../../test/support/seeded-random.ts';
+import { historyPath } from '../part-options.ts';
 import { CONTESTANTS, GUARD_MS, TTL_MS, type Contestant } from './contestants.ts';
 import type { Side, Topology } from './topology.ts';
 import { Workload } from './workload.ts';
@@ -18,7 +18,6 @@ const CLIENTS_PER_SIDE = 2;
 const WATCHED_MS = 1_500;
 /** Far more than any guard. */
 const GRANT_LIMIT_MS = 60_000;
-const FOLDER = 'node_modules/.cache/failovers';
 
 /** Findings about one failover. */
 export interface Failover {
@@ -58,8 +57,7 @@ export async function runLane(
   { name, contestant, faults, seed }: LaneSettings,
 ): Promise<LaneResult> {
   const random = new SeededRandom(seed);
-  const path = join(FOLDER, `${name.replaceAll(/\W+/g, '-')}.jsonl`);
-  await mkdir(FOLDER, { recursive: true });
+  const path = historyPath(`failover ${name}`);
   await rm(path, { force: true });
   // Stays open: recorders of stalls write until the process ends.
   const file = new HistoryFile<CampaignEvent>(path);

@@ -1,95 +1,89 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { join } from 'node:path';
-import { positiveInteger, readOptions, refuse } from '../../test/support/command-line.ts';
 import { installSqlite } from '../../test/support/databases/install-sqlite.ts';
+import { chosen, keepHistory, readPartOptions, say, sayHow, someOf } from '../part-options.ts';
 import { CONTROLS, type Control } from './controls.ts';
 import { runSchedule, type RunResult } from './run-schedule.ts';
 import type { Schedule } from './schedule.ts';
 import { SCHEDULES } from './schedules/index.ts';
 
-const USAGE = `
-Usage: npm run faults -- [options]
-
-Real faults on real servers and processes: every schedule and every control, once.
-
-  --quick                the selection that every change has to pass
-  --only <text>          what has this text in its name
-  --seed <number>        the first seed; by chance when left out
-  --seeds <number>       how often each schedule is run, with one seed after the other (1)
-  --parallel <number>    how many runs at once (one for each core)
-  --list                 names all schedules and controls, and runs none
-  --help                 prints this
-`;
-
 /** Run that is due. */
 interface PlannedRun {
   readonly schedule: Schedule;
-  readonly seed: number;
   /** Control by which the code is broken on purpose, and which the run has to show. */
   readonly control?: Control;
 }
 
-const options = readOptions(
-  {
-    quick: { type: 'boolean', default: false },
-    only: { type: 'string', default: '' },
-    seed: { type: 'string' },
-    seeds: { type: 'string', default: '1' },
-    parallel: { type: 'string', default: String(availableParallelism()) },
-    list: { type: 'boolean', default: false },
-  },
-  USAGE,
-);
-/** Limit of plays for a schedule that proves nothing, because the machine stalls too much. */
-const MOST_TRIES = 3;
+const options = readPartOptions();
+/**
+ * Limit of plays, each with a seed of its own, for what a busy machine can hide: a schedule that proves nothing, because the
+ * machine stalls too much, and a control that had nothing to notice.
+ */
+const MOST_PLAYS = 3;
 const SHOWN_VIOLATIONS = 10;
-const FOLDER = 'node_modules/.cache/campaign';
 
-const say = (text: string): boolean => process.stdout.write(`${text}\n`);
-
-function planRuns(): PlannedRun[] {
-  const fits = ({ name, quick }: { name: string; quick?: true }): boolean =>
-    (!options.quick || quick === true) && name.includes(options.only);
-  const firstSeed =
-    options.seed === undefined
-      ? Math.floor(Math.random() * 1_000_000)
-      : positiveInteger('seed', options.seed);
-  const seeds = Array.from(
-    { length: positiveInteger('seeds', options.seeds) },
-    (_, index) => firstSeed + index,
-  );
-  return [
-    ...seeds.flatMap((seed) => SCHEDULES.filter(fits).map((schedule) => ({ schedule, seed }))),
-    ...CONTROLS.filter(fits).map((control) => {
+function planRuns(): readonly PlannedRun[] {
+  const runs: (PlannedRun & { readonly name: string })[] = [
+    ...SCHEDULES.map((schedule) => ({ name: schedule.name, schedule })),
+    ...CONTROLS.map((control) => {
       const schedule = SCHEDULES.find(({ name }) => name === control.schedule);
       if (!schedule) throw new Error(`There is no schedule '${control.schedule}'`);
-      return { schedule, seed: firstSeed, control };
+      return { name: control.name, schedule, control };
     }),
   ];
+  const isDue = ({ schedule, control }: PlannedRun): boolean =>
+    !options.isQuick || options.only !== '' || (control ?? schedule).quick === true;
+  return someOf(chosen(runs, options.only).filter(isDue), options.only);
 }
 
-/** Says what became of the run; false when it failed. A run that proves nothing is repeated, one that broke a promise never. */
-async function carryOut({ schedule, seed, control }: PlannedRun): Promise<boolean> {
+/** Says what became of the run; false when it failed. A run that broke a promise is never played again. */
+async function carryOut(run: PlannedRun): Promise<boolean> {
+  const { schedule, control } = run;
   const name = control ? `control ${control.name} in '${schedule.name}'` : schedule.name;
-  const again = `npm run faults -- --only '${(control ?? schedule).name}' --seed ${seed}`;
-  for (let tries = 1; ; tries += 1) {
+  const again = (history?: string): void =>
+    sayHow(`faults/${(control ?? schedule).name}`, { ...options, isQuick: false }, history);
+  for (let play = 1; ; play += 1) {
+    const seed = options.seed + play - 1;
     try {
       const result = await runSchedule(schedule, seed, control?.edits ?? []);
-      const noticed = result.violations.find(({ rule }) => control?.caughtBy.includes(rule));
-      if (noticed === undefined && provesNothing(result) && tries < MOST_TRIES) continue;
-      const failure = control ? (noticed ? undefined : 'not noticed') : whatFailed(result);
-      const figures = control ? `noticed by ${noticed?.rule ?? 'nothing'}` : rowOf(result);
+      const { failure, figures, isHidden } = control
+        ? judgeControl(control, result)
+        : judgeSchedule(result);
+      if (isHidden && play < MOST_PLAYS) continue;
       say(`| ${failure === undefined ? 'ok' : 'FAILED'} | ${name} | ${seed} | ${figures} |`);
       if (failure === undefined) return true;
-      say(`${failure}\nHistory: ${keepHistory(name, seed, result.history)}\nAgain: ${again}`);
+      say(failure);
+      again(keepHistory(`${name} ${seed}`, result.history));
       return false;
     } catch (error) {
       const why = error instanceof Error ? error.stack : String(error);
       say(`| FAILED | ${name} | ${seed} | could not be carried out: ${why}`);
+      again();
       return false;
     }
   }
+}
+
+interface Judgement {
+  readonly failure?: string;
+  readonly figures: string;
+  /** Whether the machine may have hidden what there is to see. */
+  readonly isHidden: boolean;
+}
+
+function judgeControl(control: Control, { violations }: RunResult): Judgement {
+  const noticed = violations.find(({ rule }) => control.caughtBy.includes(rule));
+  const figures = `noticed by ${noticed?.rule ?? 'nothing'}`;
+  return noticed
+    ? { figures, isHidden: false }
+    : { failure: `not noticed in ${MOST_PLAYS} plays`, figures, isHidden: true };
+}
+
+function judgeSchedule(result: RunResult): Judgement {
+  return {
+    failure: whatFailed(result),
+    figures: rowOf(result),
+    isHidden: provesNothing(result),
+  };
 }
 
 function provesNothing({ violations, withoutEffect }: RunResult): boolean {
@@ -116,7 +110,7 @@ const FIGURES = [
   'recovery ms',
 ];
 
-/** The figures of a run, as in docs/fault-campaign.md. */
+/** The figures of a run, as in docs/internals/fault-campaign.md. */
 function rowOf({ measures }: RunResult): string {
   return [
     measures.grants,
@@ -132,14 +126,6 @@ function rowOf({ measures }: RunResult): string {
   ].join(' | ');
 }
 
-/** Writes one event a line. Returns where. */
-function keepHistory(name: string, seed: number, history: readonly object[]): string {
-  mkdirSync(FOLDER, { recursive: true });
-  const path = join(FOLDER, `${`${name} ${seed}`.replaceAll(/[^a-z0-9-]+/gi, '-')}.jsonl`);
-  writeFileSync(path, history.map((event) => `${JSON.stringify(event)}\n`).join(''));
-  return path;
-}
-
 /** Carries out the runs, so many at once; each has its own servers and processes, and keeps about half a core busy. */
 async function runAll(runs: readonly PlannedRun[], parallel: number): Promise<number> {
   const left = runs.values();
@@ -152,22 +138,14 @@ async function runAll(runs: readonly PlannedRun[], parallel: number): Promise<nu
 }
 
 async function main(): Promise<void> {
-  if (options.list) {
-    for (const { name, what } of SCHEDULES) say(`${name}: ${what}`);
-    for (const { name, claim } of CONTROLS) say(`control ${name}: ${claim}`);
-    return;
-  }
   const plan = planRuns();
-  if (plan.length === 0) refuse(`nothing has '${options.only}' in its name`);
   await installSqlite();
   const startedAtMs = performance.now();
   say(`|  | schedule | seed | ${FIGURES.join(' | ')} |`);
   say(`| -- | -- | -- | ${FIGURES.map(() => '--').join(' | ')} |`);
   const beside = plan.filter(({ schedule }) => schedule.alone !== true);
   const alone = plan.filter(({ schedule }) => schedule.alone === true);
-  const failed =
-    (await runAll(beside, positiveInteger('parallel', options.parallel))) +
-    (await runAll(alone, 1));
+  const failed = (await runAll(beside, availableParallelism())) + (await runAll(alone, 1));
   const minutes = ((performance.now() - startedAtMs) / 60_000).toFixed(1);
   say(`\n${plan.length} runs in ${minutes} min, ${failed} failed`);
   process.exitCode = failed > 0 ? 1 : 0;

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { FencingToken } from '../../lib/core/fencing-token.ts';
+import { chance } from './chance.ts';
 import { MAX_AGE_MS, type Record } from './record.ts';
 
 /** A holder of the worst possible lock, which gave the same resource to others at the same time. */
@@ -8,7 +9,7 @@ export class Session {
   readonly holder = randomUUID();
   readonly token: FencingToken;
   /** Number of transactions that it writes in. */
-  readonly writes = 1 + Math.floor(Math.random() * 3);
+  readonly writes = 1 + Math.floor(chance.fraction() * 3);
 
   constructor(
     readonly resource: string,
@@ -19,7 +20,7 @@ export class Session {
 
   /** Naps come between all steps, so that every interleaving comes about. */
   async nap(): Promise<void> {
-    if (Math.random() < 0.5) await sleep(Math.random() * LONGEST_NAP_MS);
+    if (chance.fraction() < 0.5) await sleep(chance.fraction() * LONGEST_NAP_MS);
   }
 }
 export type Holder = Session;
@@ -45,7 +46,7 @@ export const resourcesOf = (name: string): string[] => {
   return Array.from({ length }, (_none, index) => `${name}-${index}`);
 };
 
-const chance = (share: number): boolean => Math.random() < share;
+const happens = (share: number): boolean => chance.fraction() < share;
 
 /** Hands out tokens that overlap, by clocks that jump, and lets old holders come back. */
 export class Holders {
@@ -70,27 +71,27 @@ export class Holders {
     if (this.#started >= this.total) return undefined;
     this.#started += 1;
     // A holder that was frozen for up to the whole run.
-    if (chance(0.04) && this.#past.length > 0) {
-      const at = Math.floor(Math.random() * this.#past.length);
+    if (happens(0.04) && this.#past.length > 0) {
+      const at = Math.floor(chance.fraction() * this.#past.length);
       return this.#past.splice(at, 1)[0];
     }
     const size = Math.min(RESOURCES_PER_WINDOW, this.#resources.length);
     const windows = this.#resources.length / size;
     const window = Math.min(windows - 1, Math.floor(this.progress * windows));
-    const at = window * size + Math.floor(Math.random() * size);
-    return this.issue(this.#resources[at]!, chance(0.1));
+    const at = window * size + Math.floor(chance.fraction() * size);
+    return this.issue(this.#resources[at]!, happens(0.1));
   }
 
   /** An ended holder may come back, but not beside itself: nothing keeps a holder from its own writes. */
   ended(holder: Holder): void {
-    if (chance(0.1)) this.#past.push(holder);
+    if (happens(0.1)) this.#past.push(holder);
   }
 
   /** @param isRepeated the number was given to another holder before */
   issue(resource: string, isRepeated = false, youngerMs = LIFE_MS): Holder {
     const last = this.#newest.get(resource) ?? 0;
-    const jumpMs = chance(0.02) ? Math.random() * AHEAD_MS : 0;
-    const behindMs = chance(0.02) ? Math.random() * BEHIND_MS : 0;
+    const jumpMs = happens(0.02) ? chance.fraction() * AHEAD_MS : 0;
+    const behindMs = happens(0.02) ? chance.fraction() * BEHIND_MS : 0;
     const clockMs = Date.now() - MAX_AGE_MS + youngerMs + jumpMs - behindMs;
     const value = isRepeated && last > 0 ? last : Math.max(last + 1, Math.floor(clockMs) * 1_000);
     this.#newest.set(resource, value);

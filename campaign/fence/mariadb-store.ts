@@ -9,13 +9,14 @@ import {
 import { mysqlFence, type IsolationLevel } from '../../lib/fencing/index.ts';
 import { isRetryableSqlError } from '../../lib/fencing/sql/sql-error.ts';
 import { startMariadb } from '../../test/support/databases/mariadb-server.ts';
+import { chance } from './chance.ts';
 import { START, type CommittedWrite } from './commit-order.ts';
 import { retried, WRONG_PATTERNS, type Ledger } from './patterns.ts';
 import { FORGET } from '../../test/fencing/support/forget.ts';
 import { inMariadb } from '../../test/fencing/support/hand-written-transactions.ts';
 import { resourcesOf, RIGHT, type Holder } from './holders.ts';
 import type { Record } from './record.ts';
-import { anyOf, noting, runRight, wrongWays, type StressedStore } from './store.ts';
+import { noting, runRight, wrongWays, type StressedStore } from './store.ts';
 
 const LEVELS: readonly IsolationLevel[] = ['read committed', 'repeatable read', 'serializable'];
 const WORKERS = 16;
@@ -98,7 +99,7 @@ export async function mariadbStore(record: Record): Promise<StressedStore> {
 
   return {
     workers: WORKERS,
-    right: (holder) => runRight(noting(ledger(anyOf(LEVELS)), record), holder),
+    right: (holder) => runRight(noting(ledger(chance.pick(LEVELS)), record), holder),
     wrong: {
       ...wrongWays(ledger('repeatable read')),
       readBeforeAdvance: (holder) => readBeforeAdvance(ledger('repeatable read'), holder),

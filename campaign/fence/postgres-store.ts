@@ -6,6 +6,7 @@ import {
   createPostgresDatabase,
   startPostgres,
 } from '../../test/support/databases/postgres-server.ts';
+import { chance } from './chance.ts';
 import { START } from './commit-order.ts';
 import { DecodedHistory } from './decoded-history.ts';
 import { retried, WRONG_PATTERNS, type Ledger } from './patterns.ts';
@@ -13,7 +14,7 @@ import { FORGET } from '../../test/fencing/support/forget.ts';
 import { inPostgres } from '../../test/fencing/support/hand-written-transactions.ts';
 import { resourcesOf, RIGHT, type Holder } from './holders.ts';
 import type { Record } from './record.ts';
-import { anyOf, noting, runRight, wrongWays, type StressedStore } from './store.ts';
+import { noting, runRight, wrongWays, type StressedStore } from './store.ts';
 
 const [RC, ...STRICT] = ['read committed', 'repeatable read', 'serializable'] as const;
 const LEVELS: readonly IsolationLevel[] = [RC, RC, RC, ...STRICT];
@@ -71,7 +72,7 @@ export async function postgresStore(record: Record): Promise<StressedStore> {
 
   return {
     workers: WORKERS,
-    right: (holder) => runRight(noting(ledger(anyOf(LEVELS)), record), holder),
+    right: (holder) => runRight(noting(ledger(chance.pick(LEVELS)), record), holder),
     wrong: {
       ...wrongWays(ledger('read committed')),
       checkInTheSameStatement: (holder) => checkInTheSameStatement(pool, holder),

@@ -6,13 +6,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { sqliteFence, type SqliteFence } from '../../lib/fencing/index.ts';
 import { isRetryableSqlError } from '../../lib/fencing/sql/sql-error.ts';
+import { chance } from './chance.ts';
 import { START, type CommittedWrite } from './commit-order.ts';
 import { installSqlite } from '../../test/support/databases/install-sqlite.ts';
 import { FORGET } from '../../test/fencing/support/forget.ts';
 import { WRONG_PATTERNS, type Ledger } from './patterns.ts';
 import { resourcesOf, RIGHT, type Holder } from './holders.ts';
 import type { Record } from './record.ts';
-import { anyOf, noting, runRight, wrongWays, type StressedStore } from './store.ts';
+import { noting, runRight, wrongWays, type StressedStore } from './store.ts';
 
 type Connection = Database.Database;
 
@@ -30,7 +31,7 @@ async function untilFree(transaction: () => Promise<void>): Promise<void> {
       return await transaction();
     } catch (error) {
       if (!isRetryableSqlError(error)) throw error;
-      await sleep(1 + Math.random() * 5);
+      await sleep(1 + chance.fraction() * 5);
     }
   }
 }
@@ -104,13 +105,13 @@ export async function sqliteStore(record: Record): Promise<StressedStore> {
   return {
     workers: 6,
     right: (holder) => {
-      const writer = anyOf(writers);
-      if (Math.random() < 0.5) return synchronous(writer, holder);
+      const writer = chance.pick(writers);
+      if (chance.fraction() < 0.5) return synchronous(writer, holder);
       return runRight(noting(ledgerOf(writer), record), holder);
     },
     wrong: wrongWays(ledgerOf(control)),
     async prune(before) {
-      const { database: own, fence: itsFence } = anyOf(writers);
+      const { database: own, fence: itsFence } = chance.pick(writers);
       await itsFence.prune();
       let count = 0;
       await untilFree(async () => {

@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { chance } from './chance.ts';
 import type { CommittedWrite } from './commit-order.ts';
 import { RIGHT_PATTERNS, WRONG_PATTERNS, type Ledger } from './patterns.ts';
 import type { Holder } from './holders.ts';
@@ -20,13 +21,10 @@ export interface StressedStore {
   close(): Promise<void>;
 }
 
-export const anyOf = <Item>(items: readonly Item[]): Item =>
-  items[Math.floor(Math.random() * items.length)]!;
-
 const RIGHT = Object.values(RIGHT_PATTERNS);
 
 export const runRight = <Tx>(ledger: Ledger<Tx>, holder: Holder): Promise<void> =>
-  anyOf(RIGHT)(ledger, holder);
+  chance.pick(RIGHT)(ledger, holder);
 
 export const wrongWays = <Tx>(ledger: Ledger<Tx>): StressedStore['wrong'] => ({
   noFence: (holder) => WRONG_PATTERNS.noFence(ledger, holder),

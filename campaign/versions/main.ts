@@ -1,22 +1,11 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { positiveInteger, readOptions } from '../../test/support/command-line.ts';
+import { readPartOptions, say, sayHow } from '../part-options.ts';
 import { Program } from '../../test/support/program.ts';
 import { type RedisServer, startRedisServers } from '../../test/support/redis-servers/index.ts';
 import type { LockingSettings, Tally } from './locking-process.ts';
 import { earlierCommit, presentVersion, versionOf } from './pack-version.ts';
-
-const USAGE = `
-Usage: npm run test:versions -- [options]
-
-Processes of the last release (before the first one: of the commit before) and of this checkout lock the same keys on three
-Redis servers: the old ones alone, the new ones alone, and two of each. Never may two be inside at once, tokens have to grow,
-and mixed they have to get as many locks as either alone.
-
-  --seconds <number>     how long in all (60)
-  --help                 prints this
-`;
 
 const TURNS = ['old', 'new', 'mixed'] as const;
 /** Rounds, each of three turns. What else the machine does harms some turn; versions that harm each other do in every round. */
@@ -25,20 +14,25 @@ const PROCESSES = 4;
 /** Share of the locks of the slower version alone, on a machine that does other things beside. */
 const LEAST_SHARE_MIXED = 0.75;
 
-const { seconds } = readOptions({ seconds: { type: 'string', default: '60' } }, USAGE);
-const totalMs = positiveInteger('seconds', seconds) * 1_000;
+const options = readPartOptions();
+const totalMs = options.isQuick ? 20_000 : 60_000;
 
 async function versionsIn(folder: string): Promise<[old: string, present: string]> {
   const present = await presentVersion(folder);
   const commit = await earlierCommit();
   if (commit === undefined) {
-    print('No commit before this one is here (a shallow clone?): the package runs beside itself.');
+    say('No commit before this one is here (a shallow clone?): the package runs beside itself.');
     return [present, present];
   }
-  print(`old: ${commit}; new: this checkout`);
+  say(`old: ${commit}; new: this checkout`);
   return [await versionOf(commit, folder), present];
 }
 
+/**
+ * Processes of the last release (before the first one: of the commit before) and of this checkout lock the same keys on three
+ * Redis servers: the old ones alone, the new ones alone, and two of each. Never may two be inside at once, tokens have to grow,
+ * and mixed they have to get as many locks as either alone.
+ */
 async function main(folder: string): Promise<void> {
   const [old, present] = await versionsIn(folder);
   const servers = await startRedisServers(4, { own: true });
@@ -105,21 +99,19 @@ function judgeRounds(rounds: readonly Round[]): void {
     for (const name of TURNS) {
       const { locks, overlaps, inversions, refused } = round[name];
       const said = `${name}: ${locks} locks, ${overlaps} overlaps, ${inversions} tokens out of order`;
-      print(`${said}, refused: ${JSON.stringify(refused)}`);
+      say(`${said}, refused: ${JSON.stringify(refused)}`);
       if (overlaps + inversions > 0) faults.add(`two holders, or tokens out of order: ${name}`);
     }
     return round.mixed.locks / Math.min(round.old.locks, round.new.locks);
   });
   const percent = shares.map((share) => `${(share * 100).toFixed(0)} %`).join(', ');
-  print(`mixed: ${percent} of the locks of the slower version alone`);
+  say(`mixed: ${percent} of the locks of the slower version alone`);
   if (!(Math.max(...shares) >= LEAST_SHARE_MIXED))
     faults.add('side by side they get far fewer locks');
-  for (const fault of faults) print(`FAILED: ${fault}`);
-  if (faults.size > 0) process.exitCode = 1;
-}
-
-function print(line: string): void {
-  process.stdout.write(`${line}\n`);
+  for (const fault of faults) say(`FAILED: ${fault}`);
+  if (faults.size === 0) return;
+  sayHow('versions', options);
+  process.exitCode = 1;
 }
 
 const folder = await mkdtemp(join(tmpdir(), 'fenced-lock-versions-'));

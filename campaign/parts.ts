@@ -1,0 +1,163 @@
+import { readdirSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { DIRECTED_FAMILIES, FAMILIES } from '../test/simulation/families/draw-plan.ts';
+import { MUTANTS } from '../test/simulation/mutants/mutants.ts';
+import { SCHEDULES as FAILOVERS } from './failovers/plan.ts';
+import { CONTROLS } from './faults/controls.ts';
+import { SCHEDULES as FAULTS } from './faults/schedules/index.ts';
+import { chosen, type PartOptions } from './part-options.ts';
+
+type Command = readonly string[];
+
+/** What a campaign plays: commands, of which the first that fails is the end. */
+export interface Part {
+  readonly name: string;
+  readonly what: string;
+  /** Pieces of it that can be played alone. */
+  readonly pieces: readonly string[];
+  readonly commands: (options: PartOptions) => readonly Command[];
+  /** Line of its output that sums up; the last one by default. */
+  readonly sum?: RegExp;
+  /** Whether it does the same with every seed: a longer campaign plays it once. */
+  readonly isSettled?: true;
+}
+
+const NODE = [process.execPath, '--disable-warning=ExperimentalWarning'];
+const OURS = [...NODE, '--import', './test/support/typescript-loader.mjs'];
+const JEST = [...NODE, '--experimental-vm-modules', 'node_modules/jest/bin/jest.js'];
+const NPM_CI = ['npm', 'ci', '--no-audit', '--no-fund', '--prefix'];
+
+const namesOf = (items: readonly { readonly name: string }[]): string[] =>
+  items.map(({ name }) => name);
+
+/** A program of ours, which takes the options of `readPartOptions`. */
+const program =
+  (script: string) =>
+  ({ seed, isQuick, only }: PartOptions): readonly Command[] => [
+    [
+      ...OURS,
+      script,
+      `--seed=${seed}`,
+      ...(isQuick ? ['--quick'] : []),
+      ...(only === '' ? [] : [`--only=${only}`]),
+    ],
+  ];
+
+/** Specs of a folder, in an order by the seed. What `npm test` plays in part is `inFull`, and no part of a quick campaign. */
+function specs(folder: string, flags: readonly string[] = [], inFull: readonly string[] = []) {
+  const found = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.spec.ts') && !name.includes('node_modules'))
+    .map((name) => join(folder, name));
+  const files = [...found, ...inFull].map((path) => ({ name: basename(path, '.spec.ts'), path }));
+  const command = ({ seed, isQuick, only }: PartOptions): Command => [
+    ...JEST,
+    '--config=campaign/jest.config.mjs',
+    `--seed=${seed}`,
+    ...flags,
+    '--runTestsByPath',
+    ...chosen(files, only)
+      .filter(({ path }) => !isQuick || only !== '' || found.includes(path))
+      .map(({ path }) => path),
+  ];
+  return { pieces: namesOf(files), command, sum: /^Tests: / };
+}
+
+const topologies = specs('campaign/topologies');
+const longSpecs = specs(
+  'campaign/specs',
+  [],
+  [
+    'test/contract/batches.spec.ts',
+    'test/contract/refinement.spec.ts',
+    'test/fencing/conformance.spec.ts',
+  ],
+);
+// Prisma's schema engine keeps its process alive when its connections have ended.
+const stores = specs('campaign/stores', ['--forceExit']);
+// The specs push the buttons of one page.
+const browser = specs('sample/test/browser', ['--runInBand']);
+
+export const PARTS: readonly Part[] = [
+  {
+    name: 'faults',
+    what: 'real faults on real servers and processes, and broken code that the same judge has to notice',
+    pieces: namesOf([...FAULTS, ...CONTROLS]),
+    commands: program('campaign/faults/main.ts'),
+  },
+  {
+    name: 'failovers',
+    what: 'failovers of one address, of Sentinel and of a cluster, with clients on both sides, and controls',
+    pieces: namesOf(FAILOVERS),
+    commands: (options) => [
+      [...NPM_CI, 'bench/peers'],
+      ...program('campaign/failovers/main.ts')(options),
+    ],
+  },
+  {
+    name: 'fence',
+    what: '100,000 writes, while the fence forgets, clocks jump, old holders come back and stores crash',
+    pieces: ['postgresql', 'mariadb', 'redis', 'sqlite'],
+    commands: program('campaign/fence/main.ts'),
+  },
+  {
+    name: 'versions',
+    what: 'the last release, or the commit before, beside this checkout on the same keys',
+    pieces: [],
+    commands: program('campaign/versions/main.ts'),
+  },
+  {
+    ...topologies,
+    name: 'topologies',
+    what: 'primaries and replicas behind addresses that move, by story',
+    commands: (options) => [topologies.command(options)],
+  },
+  {
+    ...longSpecs,
+    name: 'specs',
+    what: 'specs that need minutes or a moved clock, and in full those of which npm test plays a part',
+    commands: (options) => [longSpecs.command(options)],
+  },
+  {
+    ...stores,
+    name: 'stores',
+    what: 'clients of databases whose packages only campaign/stores has',
+    commands: (options) => [
+      [...NPM_CI, 'campaign/stores'],
+      [...NPM_CI, 'campaign/stores/newer-node'],
+      stores.command(options),
+    ],
+  },
+  {
+    ...browser,
+    name: 'browser',
+    what: 'the page of the sample, in Chromium',
+    commands: (options) => [['npm', 'run', '--silent', 'build:sample'], browser.command(options)],
+  },
+  {
+    name: 'site',
+    what: 'the site of the documentation is built; a dead link fails it',
+    pieces: [],
+    commands: () => [['npm', 'run', 'docs:build']],
+    isSettled: true,
+  },
+  {
+    name: 'simulation',
+    what: '50,000 seeds in virtual time, and a fiftieth more of each family that no seed draws',
+    pieces: [...new Set([...FAMILIES, ...DIRECTED_FAMILIES])],
+    commands: ({ seed, isQuick, only }) => [
+      [
+        ...OURS,
+        'test/simulation/simulate.ts',
+        `--from=${seed}`,
+        `--seeds=${isQuick ? 5_000 : 50_000}`,
+        ...(only === '' ? [] : [`--family=${only}`]),
+      ],
+    ],
+  },
+  {
+    name: 'mutants',
+    what: 'the core broken on purpose; the simulation has to notice it within 500 seeds',
+    pieces: namesOf(MUTANTS),
+    commands: program('campaign/mutants.ts'),
+  },
+];
