@@ -38,18 +38,23 @@ function whatIsDue(): { parts: readonly Part[]; piece: string } {
   const [name = '', ...rest] = options.only.split('/');
   const piece = rest.join('/');
   const parts = PARTS.filter((part) => name === '' || part.name === name);
-  const pieces = parts.flatMap((part) => part.pieces.map((each) => ({ name: each })));
+  const pieces = parts.flatMap((part) => part.pieces);
   if (parts.length === 0)
     refuse(`there is no part '${name}', but ${PARTS.map((part) => part.name).join(', ')}`);
-  if (piece !== '' && chosen(pieces, piece).length === 0) refuse(`${name} has no '${piece}'`);
-  return { parts, piece };
+  if (piece === '') return { parts, piece };
+  const found = chosen(pieces, piece);
+  if (found.length === 0) refuse(`${name} has no '${piece}'`);
+  return { parts, piece: found.length === 1 ? found[0]!.name : piece };
 }
 
 async function main(): Promise<void> {
   const { parts, piece } = whatIsDue();
   if (options.list) {
-    for (const { name, what, pieces } of parts)
-      say([`${name}: ${what}`, ...pieces.map((each) => `  ${name}/${each}`)].join('\n'));
+    for (const part of parts) {
+      say(`${part.name}: ${part.what}`);
+      for (const { name, what } of part.pieces)
+        say(`  ${part.name}/${name}${what === undefined ? '' : `: ${what}`}`);
+    }
     return;
   }
   const first = positiveInteger('seed', options.seed);

@@ -54,11 +54,14 @@ export function say(text: string): void {
   process.stdout.write(`${text}\n`);
 }
 
+/** The name as one of a file. */
+export const slug = (name: string): string => name.replaceAll(/[^a-z0-9]+/gi, '-');
+
 /** Path of the history of something, in a folder that is there. */
 export function historyPath(name: string): string {
   const folder = `${OUT}/history`;
   mkdirSync(folder, { recursive: true });
-  return `${folder}/${name.replaceAll(/[^a-z0-9-]+/gi, '-')}.jsonl`;
+  return `${folder}/${slug(name)}.jsonl`;
 }
 
 /** Writes one event a line. Returns where. */

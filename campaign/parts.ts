@@ -9,12 +9,17 @@ import { chosen, type PartOptions } from './part-options.ts';
 
 type Command = readonly string[];
 
+/** What can be played alone. */
+interface Piece {
+  readonly name: string;
+  readonly what?: string;
+}
+
 /** What a campaign plays: commands, of which the first that fails is the end. */
 export interface Part {
   readonly name: string;
   readonly what: string;
-  /** Pieces of it that can be played alone. */
-  readonly pieces: readonly string[];
+  readonly pieces: readonly Piece[];
   readonly commands: (options: PartOptions) => readonly Command[];
   /** Line of its output that sums up; the last one by default. */
   readonly sum?: RegExp;
@@ -27,8 +32,10 @@ const OURS = [...NODE, '--import', './test/support/typescript-loader.mjs'];
 const JEST = [...NODE, '--experimental-vm-modules', 'node_modules/jest/bin/jest.js'];
 const NPM_CI = ['npm', 'ci', '--no-audit', '--no-fund', '--prefix'];
 
-const namesOf = (items: readonly { readonly name: string }[]): string[] =>
-  items.map(({ name }) => name);
+const broken = ({ name, claim }: { readonly name: string; readonly claim: string }): Piece => ({
+  name,
+  what: `broken on purpose: ${claim}`,
+});
 
 /** A program of ours, which takes the options of `readPartOptions`. */
 const program =
@@ -59,7 +66,11 @@ function specs(folder: string, flags: readonly string[] = [], inFull: readonly s
       .filter(({ path }) => !isQuick || only !== '' || found.includes(path))
       .map(({ path }) => path),
   ];
-  return { pieces: namesOf(files), command, sum: /^Tests: / };
+  return {
+    pieces: files.map(({ name, path }) => ({ name, what: path })),
+    command,
+    sum: /^Tests: /,
+  };
 }
 
 const topologies = specs('campaign/topologies');
@@ -81,13 +92,13 @@ export const PARTS: readonly Part[] = [
   {
     name: 'faults',
     what: 'real faults on real servers and processes, and broken code that the same judge has to notice',
-    pieces: namesOf([...FAULTS, ...CONTROLS]),
+    pieces: [...FAULTS, ...CONTROLS.map(broken)],
     commands: program('campaign/faults/main.ts'),
   },
   {
     name: 'failovers',
     what: 'failovers of one address, of Sentinel and of a cluster, with clients on both sides, and controls',
-    pieces: namesOf(FAILOVERS),
+    pieces: FAILOVERS,
     commands: (options) => [
       [...NPM_CI, 'bench/peers'],
       ...program('campaign/failovers/main.ts')(options),
@@ -96,7 +107,7 @@ export const PARTS: readonly Part[] = [
   {
     name: 'fence',
     what: '100,000 writes, while the fence forgets, clocks jump, old holders come back and stores crash',
-    pieces: ['postgresql', 'mariadb', 'redis', 'sqlite'],
+    pieces: ['postgresql', 'mariadb', 'redis', 'sqlite'].map((name) => ({ name })),
     commands: program('campaign/fence/main.ts'),
   },
   {
@@ -143,7 +154,7 @@ export const PARTS: readonly Part[] = [
   {
     name: 'simulation',
     what: '50,000 seeds in virtual time, and a fiftieth more of each family that no seed draws',
-    pieces: [...new Set([...FAMILIES, ...DIRECTED_FAMILIES])],
+    pieces: [...new Set([...FAMILIES, ...DIRECTED_FAMILIES])].map((name) => ({ name })),
     commands: ({ seed, isQuick, only }) => [
       [
         ...OURS,
@@ -157,7 +168,7 @@ export const PARTS: readonly Part[] = [
   {
     name: 'mutants',
     what: 'the core broken on purpose; the simulation has to notice it within 500 seeds',
-    pieces: namesOf(MUTANTS),
+    pieces: MUTANTS.map(broken),
     commands: program('campaign/mutants.ts'),
   },
 ];

@@ -2,8 +2,11 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createWriteStream, mkdirSync, readFileSync } from 'node:fs';
 import { finished } from 'node:stream/promises';
-import { OUT, type PartOptions } from './part-options.ts';
+import { OUT, slug, type PartOptions } from './part-options.ts';
 import type { Part } from './parts.ts';
+
+/** Length of the end of a log that the report shows. */
+const SHOWN_LINES = 80;
 
 /** What became of a part. */
 export interface Play {
@@ -29,7 +32,8 @@ export async function playPart(
 ): Promise<Play> {
   const startedAtMs = performance.now();
   mkdirSync(OUT, { recursive: true });
-  const log = `${OUT}/${part.name}-${options.seed}.log`;
+  const name = slug(`${part.name} ${options.only} ${options.seed}`);
+  const log = `${OUT}/${name}.log`;
   const file = createWriteStream(log);
   let isGreen = true;
   for (const command of part.commands(options)) {
@@ -72,7 +76,7 @@ export function readLog({ part, log }: Play): { sum: string; hints: string[]; en
   const sum = lines.findLast((line) => (part.sum ?? /./).test(line)) ?? '';
   return {
     sum: sum.trim(),
-    hints: [...new Set(lines.filter((line) => /^(?:Again|Replay|History): /.test(line)))],
-    end: lines.slice(-40).join('\n'),
+    hints: [...new Set(lines.filter((line) => /^(?:FAIL |Again: |Replay: |History: )/.test(line)))],
+    end: lines.slice(-SHOWN_LINES).join('\n'),
   };
 }

@@ -38,15 +38,14 @@ function describe(play: Play): string[] {
   return [
     `## ${part.name}, seed ${options.seed}`,
     '',
-    `Again, all of it: \`${againOf(play)}\`. What it printed: \`${log}\`. The last lines:`,
+    `Again, all of it: \`${againOf(play)}\`. What it printed: \`${log}\`.`,
+    '',
+    ...hints.map((hint) => `- ${hint}`),
     '',
     '```text',
     end,
     '```',
     '',
-    ...(hints.length > 0
-      ? ['What failed in it:', '', ...hints.map((hint) => `- ${hint}`), '']
-      : []),
   ];
 }
 
@@ -57,7 +56,8 @@ export function againOf({ part, options }: Play): string {
 
 function commit(): string {
   try {
-    const git = (...parameters: string[]) => execFileSync('git', parameters, { encoding: 'utf8' });
+    const git = (...parameters: string[]) =>
+      execFileSync('git', parameters, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
     const isChanged = git('status', '--porcelain').trim() !== '';
     return `${git('rev-parse', '--short', 'HEAD').trim()}${isChanged ? ', changed' : ''}`;
   } catch {

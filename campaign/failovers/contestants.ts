@@ -44,7 +44,6 @@ export interface ContestantSettings {
   /** Name of the process in the history. */
   readonly name: string;
   readonly file: HistoryFile<CampaignEvent>;
-  readonly notePath: string;
 }
 
 type Start = (settings: ContestantSettings) => Promise<Contestant>;
@@ -61,11 +60,11 @@ export const CONTESTANTS: Readonly<Record<string, Start>> = {
 };
 
 async function startOurs(
-  { input, keyPrefix, side, name, file, notePath }: ContestantSettings,
+  { input, keyPrefix, side, name, file }: ContestantSettings,
   options: RedlockOptions,
 ): Promise<Contestant> {
   const environment = new MachineEnvironment();
-  const recorder = new LockRecorder(file, environment, { name, urls: [], notePath });
+  const recorder = new LockRecorder(file, environment, { name, urls: [] });
   const given = { ttl: TTL_MS, nodeTimeout: 300, keyPrefix, onEvent: recorder.listen, ...options };
   const redlock = new Redlock([new RedisLockNode(input, { keyPrefix })], given, environment);
   redlock.open();

@@ -67,8 +67,7 @@ export async function runLane(
       const { keyPrefix, inputs } = topology;
       const process = `${side}-${index}`;
       const settings = { input: inputs[side], keyPrefix, side, name: process, file };
-      const notePath = `${path}.${process}`;
-      contestants.push(await CONTESTANTS[contestant]!({ ...settings, notePath }));
+      contestants.push(await CONTESTANTS[contestant]!(settings));
     }
   }
   const workload = new Workload(contestants, random);

@@ -1,3 +1,4 @@
+import { rm } from 'node:fs/promises';
 import { loadavg } from 'node:os';
 import { ClusterOfThree } from './cluster.ts';
 import { CONTESTANTS, GUARD_MS } from './contestants.ts';
@@ -128,8 +129,9 @@ async function runLanes(
         await topology.close();
         results.get(schedule)!.push(result);
         const { messages, path } = result;
-        if (messages.length > 0 && !schedule.overlaps)
-          say([`${name}\nHistory: ${path}`, ...messages.slice(0, MOST_MESSAGES)].join('\n'));
+        if (schedule.overlaps) await rm(path, { force: true });
+        else if (messages.length > 0)
+          say([name, ...messages.slice(0, MOST_MESSAGES), `History: ${path}`].join('\n'));
       } catch (error) {
         failed.add(schedule);
         say(`${name}: ${error instanceof Error ? error.stack : String(error)}`);

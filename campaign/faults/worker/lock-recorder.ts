@@ -25,7 +25,11 @@ export class LockRecorder {
   constructor(
     private readonly file: HistoryFile<CampaignEvent>,
     private readonly environment: MachineEnvironment,
-    { name, urls, notePath }: Pick<WorkerSettings, 'name' | 'urls' | 'notePath'>,
+    {
+      name,
+      urls,
+      notePath,
+    }: Pick<WorkerSettings, 'name' | 'urls'> & Partial<Pick<WorkerSettings, 'notePath'>>,
   ) {
     this.#process = name;
     this.#addresses = urls.map((url) => new URL(url).host);
