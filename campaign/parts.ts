@@ -85,8 +85,8 @@ const longSpecs = specs(
 );
 // Prisma's schema engine keeps its process alive when its connections have ended.
 const stores = specs('campaign/stores', ['--forceExit']);
-// The specs push the buttons of one page.
-const browser = specs('sample/test/browser', ['--runInBand']);
+// The specs push the buttons of one page. Without a Chromium their servers would keep jest alive.
+const browser = specs('sample/test/browser', ['--runInBand', '--forceExit']);
 
 export const PARTS: readonly Part[] = [
   {

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createWriteStream, mkdirSync, readFileSync } from 'node:fs';
 import { finished } from 'node:stream/promises';
+import { stripVTControlCharacters } from 'node:util';
 import { OUT, slug, type PartOptions } from './part-options.ts';
 import type { Part } from './parts.ts';
 
@@ -72,7 +73,7 @@ async function run(
 
 /** What a log says: the line that sums up, how to see failures again, and its end. */
 export function readLog({ part, log }: Play): { sum: string; hints: string[]; end: string } {
-  const lines = readFileSync(log, 'utf8').trimEnd().split('\n');
+  const lines = stripVTControlCharacters(readFileSync(log, 'utf8')).trimEnd().split('\n');
   const sum = lines.findLast((line) => (part.sum ?? /./).test(line)) ?? '';
   return {
     sum: sum.trim(),

@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
+import { SCHEDULES as FAILOVERS } from '../../campaign/failovers/plan.ts';
 import { CONTROLS } from '../../campaign/faults/controls.ts';
 import { SCHEDULES } from '../../campaign/faults/schedules/index.ts';
 import { MUTANTS } from '../simulation/mutants/mutants.ts';
@@ -41,16 +42,18 @@ describe('docs/internals/guarantees.md', () => {
     expect(mutants.filter((name) => !names.includes(name))).toEqual([]);
   });
 
-  it('names no schedule and no control that is not there', () => {
+  it('names no schedule, no failovers and no control that is not there', () => {
     const listed = (what: string, item: RegExp): string[] =>
       [...page.matchAll(new RegExp(`^- ${what}: ((?:.|\\n {2})+)$`, 'gm'))].flatMap(([, items]) =>
         [...items!.matchAll(item)].map(([, name]) => name!),
       );
     const schedules = listed('(?:schedules|the exception, measured)', /"([^"]+)"/g);
+    const failovers = listed('failovers', /"([^"]+)"/g);
     const controls = listed('controls', /`([^`]+)`/g);
     const has = (list: readonly { readonly name: string }[]) => (name: string) =>
       list.some((each) => each.name === name);
     expect(schedules.filter((name) => !has(SCHEDULES)(name))).toEqual([]);
+    expect(failovers.filter((name) => !has(FAILOVERS)(name))).toEqual([]);
     expect(controls.filter((name) => !has(CONTROLS)(name))).toEqual([]);
   });
 
