@@ -167,7 +167,7 @@ export const PARTS: readonly Part[] = [
   },
   {
     name: 'mutants',
-    what: 'the core broken on purpose; the simulation has to notice it within 500 seeds',
+    what: 'the core broken on purpose; the simulation has to notice it in one of three plays of 500 seeds',
     pieces: MUTANTS.map(broken),
     commands: program('campaign/mutants.ts'),
   },
