@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
-import Database from 'better-sqlite3';
+import Database from 'libsql';
 import type { Connection } from 'mysql2/promise';
 import {
   mysqlFence,

@@ -3,7 +3,7 @@ export const SURROUNDINGS_FILE = `
 import type { INestApplication } from '@nestjs/common';
 import { Logger } from '@nestjs/common';
 import type { MikroORM } from '@mikro-orm/core';
-import Database from 'better-sqlite3';
+import Database from 'libsql';
 import type { NodePgDatabase } from 'drizzle-orm/node-postgres';
 import { pgTable, text } from 'drizzle-orm/pg-core';
 import type { HealthCheckService } from '@nestjs/terminus';

@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
-import Database from 'better-sqlite3';
+import Database from 'libsql';
 import { Redis } from 'ioredis';
 import mysql from 'mysql2';
 import { Client } from 'pg';

@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
-import Database from 'better-sqlite3';
+import Database from 'libsql';
 import { mysqlFence, postgresFence, sqliteFence, type Fence } from '../../lib/fencing/index.ts';
 import { useMariadb, usePostgres } from '../support/databases/use-databases.ts';
 

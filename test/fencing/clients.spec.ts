@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import Database from 'better-sqlite3';
+import Database from 'libsql';
 import { FencingToken } from '../../lib/core/fencing-token.ts';
 import { mysqlFence, postgresFence, sqliteFence } from '../../lib/fencing/index.ts';
 import { useMariadb, usePostgres } from '../support/databases/use-databases.ts';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, expect, it } from '@jest/globals';
-import Database from 'better-sqlite3';
+import Database from 'libsql';
 import { useMariadb, usePostgres } from '../support/databases/use-databases.ts';
 
 const [, ADD, RAISE, UPDATE] =

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe } from '@jest/globals';
-import Database from 'better-sqlite3';
+import Database from 'libsql';
 import { sqliteFence, type IsolationLevel, type SqlDialect } from '../../lib/fencing/index.ts';
 import { useMariadb, usePostgres } from '../support/databases/use-databases.ts';
 import {

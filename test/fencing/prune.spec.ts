@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import Database from 'better-sqlite3';
+import Database from 'libsql';
 import { createPool } from 'mysql2/promise';
 import pg from 'pg';
 import { FencingToken } from '../../lib/core/fencing-token.ts';
@@ -247,6 +247,6 @@ INSERT INTO redlock_fence (resource, token) SELECT '${key}:' || n, ${timeOf(5 * 
   }
   await expect(pruned).resolves.toBe(20_000);
   expect(turns).toBeGreaterThan(15);
-  const row = sqlite.prepare('SELECT owner FROM seat WHERE id = ?').get(key);
-  expect(row).toEqual({ owner: String(turns) });
+  const rows = sqlite.prepare('SELECT owner FROM seat WHERE id = ?').all(key);
+  expect(rows).toEqual([{ owner: String(turns) }]);
 });

@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import { Injectable, Module, Optional, type OnModuleInit } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import Database from 'better-sqlite3';
+import Database from 'libsql';
 import { Redlock } from '../../lib/core/redlock.ts';
 import { Fence, sqliteFence } from '../../lib/fencing/index.ts';
 import { RedlockModule, type LockEvent, type RedlockModuleOptions } from '../../lib/index.ts';

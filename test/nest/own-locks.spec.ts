@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import { once } from 'node:events';
 import { Injectable, type LoggerService } from '@nestjs/common';
 import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
-import Database from 'better-sqlite3';
+import Database from 'libsql';
 import { sqliteFence } from '../../lib/fencing/index.ts';
 import {
   Fenced,

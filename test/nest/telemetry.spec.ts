@@ -19,7 +19,7 @@ import {
   SimpleSpanProcessor,
   type ReadableSpan,
 } from '@opentelemetry/sdk-trace-base';
-import Database from 'better-sqlite3';
+import Database from 'libsql';
 import { readFileSync } from 'node:fs';
 import { sqliteFence } from '../../lib/fencing/index.ts';
 import {

@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import { randomUUID } from 'node:crypto';
 import { Controller, Post } from '@nestjs/common';
-import Database from 'better-sqlite3';
+import Database from 'libsql';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Fenced, LockService, LockSignal, lockSignal } from '../../lib/index.ts';
 import { Fence, sqliteFence, type FenceToken } from '../../lib/fencing/index.ts';

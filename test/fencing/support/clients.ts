@@ -1,5 +1,4 @@
 import type { PGlite } from '@electric-sql/pglite';
-import Database from 'better-sqlite3';
 import { sql } from 'drizzle-orm';
 import { drizzle as drizzleMysql } from 'drizzle-orm/mysql2';
 import { drizzle } from 'drizzle-orm/node-postgres';
@@ -24,8 +23,8 @@ import {
 import { startPglite } from '../../support/databases/start-pglite.ts';
 import { ACCOUNT_DDL } from './accounts.ts';
 import { inMariadb, inPostgres } from './hand-written-transactions.ts';
-import { nodeSqlite } from './node-sqlite.ts';
 import { openPrismaClient, prismaPg } from './prisma-client.ts';
+import { SQLITE_DRIVERS, type SqliteDriver } from './sqlite-drivers.ts';
 
 /** A driver or ORM with a fence over it. */
 export interface FencedClient {
@@ -107,16 +106,16 @@ const typeormClient =
 
 const knexClient =
   (settings: (url: string) => Knex.Config): OpenClient =>
-  (url, options) => {
-    const knex = knexModule({ pool: { min: 0, max: CONNECTIONS }, ...settings(url) });
-    return {
-      fence: knexFence(knex, options),
-      outside: [knex],
-      run: (work) => knex.transaction(work),
-      execute: (transaction, text) => transaction.raw(text),
-      close: () => knex.destroy(),
-    };
-  };
+  (url, options) =>
+    overKnex(knexModule({ pool: { min: 0, max: CONNECTIONS }, ...settings(url) }), options);
+
+const overKnex = (knex: Knex, options?: SqlFenceOptions): FencedClient => ({
+  fence: knexFence(knex, options),
+  outside: [knex],
+  run: (work) => knex.transaction(work),
+  execute: (transaction, text) => transaction.raw(text),
+  close: () => knex.destroy(),
+});
 
 const kyselyClient =
   (dialect: 'postgresql' | 'mysql'): OpenClient =>
@@ -158,8 +157,8 @@ const drizzleClient =
 const prismaClient: OpenClient = (url, options) =>
   openPrismaClient(prismaPg(url), 'postgresql', options);
 
-const sqliteClient =
-  (Driver: typeof Database | NonNullable<ReturnType<typeof nodeSqlite>>): OpenClient =>
+export const sqliteClient =
+  (Driver: SqliteDriver): OpenClient =>
   (file, options) => {
     const database = new Driver(file);
     return {
@@ -174,6 +173,22 @@ const sqliteClient =
       close: () => database.close(),
     };
   };
+
+/** ORMs over a driver with the interface of better-sqlite3. */
+export const sqliteOrms = (driver: SqliteDriver): Readonly<Record<string, OpenClient>> => ({
+  TypeORM: typeormClient((database) => ({ type: 'better-sqlite3', database, driver })),
+  Knex: (file, options) => {
+    const knex = knexModule({
+      client: 'better-sqlite3',
+      connection: { filename: file },
+      useNullAsDefault: true,
+      pool: { min: 1, max: 1 },
+    });
+    // It has no option for this.
+    knex.client.driver = driver;
+    return overKnex(knex, options);
+  },
+});
 
 /** The only one, with the tables: its start takes seconds. */
 export const pglite = (() => {
@@ -225,14 +240,9 @@ export const CLIENTS: Readonly<Record<DatabaseName, Readonly<Record<string, Open
     Drizzle: drizzleClient('mysql'),
   },
   SQLite: {
-    'better-sqlite3': sqliteClient(Database),
-    'node:sqlite, where Node.js has it,': sqliteClient(nodeSqlite() ?? Database),
-    TypeORM: typeormClient((database) => ({ type: 'better-sqlite3', database })),
-    Knex: knexClient((filename) => ({
-      client: 'better-sqlite3',
-      connection: { filename },
-      useNullAsDefault: true,
-      pool: { min: 1, max: 1 },
-    })),
+    ...Object.fromEntries(
+      Object.entries(SQLITE_DRIVERS).map(([name, Driver]) => [name, sqliteClient(Driver)]),
+    ),
+    ...sqliteOrms(SQLITE_DRIVERS.libsql!),
   },
 };
