@@ -1,10 +1,6 @@
 import { StaleTokenError } from '../../../lib/core/errors.ts';
-import {
-  fenceConformance,
-  type FencePast,
-  type FenceStore,
-  type FenceTicket,
-} from '../../../lib/testing/index.ts';
+import type { FencePast, FenceStore, FenceTicket } from '../../../lib/testing/index.ts';
+import { failedCases } from './kit-in-virtual-time.ts';
 
 interface Row {
   readonly token: bigint;
@@ -111,6 +107,5 @@ export class AgedMemoryStore extends MemoryStore {
 /** The names of the cases of the kit that the store fails. */
 export async function failuresOf(store: FenceStore, second?: FenceStore): Promise<string[]> {
   const options = { gateMs: 50, sessions: 200, ...(second && { second }) };
-  const { cases } = await fenceConformance(store, options);
-  return cases.filter(({ failure }) => failure !== undefined).map(({ name }) => name);
+  return (await failedCases(store, options)).map(({ name }) => name);
 }

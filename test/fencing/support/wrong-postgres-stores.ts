@@ -2,14 +2,10 @@ import type { Pool, PoolClient } from 'pg';
 import { StaleTokenError } from '../../../lib/core/errors.ts';
 import { postgresFence } from '../../../lib/fencing/index.ts';
 import type { FenceStore, FenceTicket } from '../../../lib/testing/index.ts';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { fencedAccounts, firstText, SELECT, tokenOf, UPSERT } from './accounts.ts';
-import { FORGET } from './forget.ts';
+import { firstText, SELECT, tokenOf, UPSERT } from './accounts.ts';
 import { inPostgres } from './hand-written-transactions.ts';
 
 // Fences as they are found in articles and snippets, each wrong in one way. The kit must fail every one of them.
-
-const DAY_MS = 86_400_000;
 
 const refuse = ({ resource, token }: FenceTicket): never => {
   throw new StaleTokenError(resource, token);
@@ -67,30 +63,5 @@ export function separateConnection(pool: Pool): FenceStore {
         await pause();
         await client.query(UPSERT.postgresql, [ticket.resource, text]);
       }),
-  };
-}
-
-/** Looks at the age of the token before it has the lock of the row, and is held up in between for longer than the margin. */
-export function ageBefore(pool: Pool): FenceStore {
-  const fence = postgresFence(pool);
-  const check = async (ticket: FenceTicket): Promise<void> => {
-    if (BigInt(ticket.token) < BigInt(Date.now() - DAY_MS) * 1_000n) refuse(ticket);
-    await sleep(20);
-  };
-  const right = fencedAccounts(fence, {
-    read: (resource) => readAccount(pool)({ resource }),
-    write: (client, resource, text) => client.query(UPSERT.postgresql, [resource, text]),
-  });
-  return {
-    ...right,
-    prune: ({ before }) => pool.query(FORGET.postgresql, [before]),
-    claim: async (ticket) => {
-      await check(ticket);
-      await right.claim(ticket);
-    },
-    write: async (ticket, text, pause) => {
-      await check(ticket);
-      await right.write(ticket, text, pause);
-    },
   };
 }
