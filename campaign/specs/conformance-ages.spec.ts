@@ -102,7 +102,7 @@ const WRONG: readonly (readonly [name: string, found: RegExp, new () => Aged])[]
           if (this.#answers % 3 !== 0) await sleep(40);
           throw error;
         }
-        // No divisor of the life of the kit's tokens: all checks would end when that does.
+        // A divisor of the life of the kit's tokens would let all checks end when that does.
         await sleep(7);
         this.checkRow(ticket);
         this.keep(ticket);

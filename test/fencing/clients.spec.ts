@@ -47,7 +47,7 @@ describe('a fence over', () => {
     database.exec(`${sqliteFence(database).ddl()} ${SEAT}; ${FILL}`);
     database.close();
     await (await pglite.start()).exec(`${SEAT}; ${FILL}`);
-  }, 60_000);
+  });
   afterAll(async () => {
     rmSync(folder, { recursive: true, force: true });
     await pglite.close();

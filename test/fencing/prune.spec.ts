@@ -107,18 +107,20 @@ describe.each(Object.entries(PLACES))('on %s', (on, { fence: make, run, hold, at
     const keys = numbered(2_300);
     for (let at = 0; at < keys.length; at += 1_000) await old(keys.slice(at, at + 1_000));
     await plain.claim(tokenOf(`${key}:1.1`, AGE_HOURS + 1.1));
-    const others = [0, AGE_HOURS - 1, AGE_HOURS + 0.1, AGE_HOURS + 0.9];
-    for (const hours of others) await plain.claim(tokenOf(`${key}:${hours}`, hours));
+    const others = [0, AGE_HOURS - 1, AGE_HOURS + 0.1, AGE_HOURS + 0.9].map((hours) =>
+      tokenOf(`${key}:${hours}`, hours),
+    );
+    for (const kept of others) await plain.claim(kept);
     await plain.claim({ value: 7, keys: ['counter'], holder: 'x' });
     const counts = await Promise.all([fence.prune(), fence.prune()]);
     expect(counts[0]! + counts[1]!).toBe(keys.length + 1);
     await expect(fence.prune()).resolves.toBe(0);
     await expect(fence.claim(tokenOf(`${key}:1.1`, AGE_HOURS + 2))).rejects.toEqual(tooOld());
     const stale = expect.objectContaining({ code: 'STALE_TOKEN' });
-    for (const hours of others)
-      await expect(plain.claim(tokenOf(`${key}:${hours}`, hours + 0.01, 'older'))).rejects.toEqual(
-        stale,
-      );
+    for (const kept of others)
+      await expect(
+        plain.claim({ value: kept.value - 1, keys: kept.keys, holder: 'older' }),
+      ).rejects.toEqual(stale);
     const counted = { value: 6, keys: ['counter'], holder: 'x' };
     await expect(plain.claim(counted)).rejects.toMatchObject({ currentToken: '7' });
   });
@@ -149,10 +151,7 @@ describe.each(Object.entries(PLACES))('on %s', (on, { fence: make, run, hold, at
     await old(keys);
     await hold(async (send) => {
       await send(`SELECT 1 FROM redlock_fence WHERE resource = '${keys[7]}' FOR UPDATE`);
-      const sleepless = new AbortController();
-      const stuck = delay(15_000, 'stuck', { signal: sleepless.signal }).catch(() => 'over');
-      expect(await Promise.race([fence.prune(), stuck])).toBe(9);
-      sleepless.abort();
+      await expect(fence.prune()).resolves.toBe(9);
       await expect(fence.claim(tokenOf(keys[0]!, 4 * AGE_HOURS))).rejects.toEqual(tooOld());
       await fence.claim(tokenOf(keys[1]!, 0));
     });
@@ -164,16 +163,18 @@ describe.each(Object.entries(PLACES))('on %s', (on, { fence: make, run, hold, at
     const levels = LEVELS.map(atLevel);
     const uses = levels.flatMap((each) => each.uses);
     const keys = numbered(uses.length);
-    // The token becomes too old in a second.
+    // Connections are made here, not in the second that follows.
+    await Promise.all(uses.map((use, index) => use(tokenOf(`${keys[index]}:first`, 0))));
+    // The token becomes too old in a second. Where the machine is slower than that, the older ones are refused at once.
     const newer = new FencingToken(timeOf(AGE_HOURS) + 1_000_000, keys, 'newer');
-    await fence.claim(newer);
+    await plain.claim(newer);
     let late: Promise<unknown>[] = [];
     await hold(async (send) => {
       await send('DELETE FROM redlock_fence');
       late = uses.map((use, index) =>
         use(new FencingToken(newer.value - 1, [keys[index]!], 'older')).catch((error) => error),
       );
-      await delay(1_300);
+      while (timeOf(AGE_HOURS) <= newer.value) await delay(20);
     });
     await expect(Promise.all(late)).resolves.toEqual(uses.map(() => tooOld()));
     for (const { end } of levels) await end();

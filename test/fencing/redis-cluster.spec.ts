@@ -21,14 +21,11 @@ it('redisFence claims and writes in the slot of each key of a Redis Cluster', as
     const key = index % 2 === 0 ? `order:${index}` : `seat:{${index}}:x`;
     const tag = /\{(.*)\}/.exec(key)?.[1] ?? key;
     const set = ['SET', `{${tag}}:data`, 'x'] as const;
-    const tokenOf = (ageMs: number) => ({
-      value: (Date.now() - ageMs) * 1_000,
-      keys: [key],
-      holder: `${ageMs}`,
-    });
-    await fence.claim(tokenOf(0));
-    await expect(fence.write(tokenOf(0), [set])).resolves.toEqual(['OK']);
-    await expect(fence.write(tokenOf(60_000), [set])).rejects.toMatchObject({
+    const token = { value: Date.now() * 1_000, keys: [key], holder: 'newer' };
+    await fence.claim(token);
+    await expect(fence.write(token, [set])).resolves.toEqual(['OK']);
+    const older = { ...token, value: token.value - 1, holder: 'older' };
+    await expect(fence.write(older, [set])).rejects.toMatchObject({
       code: 'STALE_TOKEN',
     });
   }

@@ -184,7 +184,7 @@ export const sqliteOrms = (driver: SqliteDriver): Readonly<Record<string, OpenCl
       useNullAsDefault: true,
       pool: { min: 1, max: 1 },
     });
-    // It has no option for this.
+    // Knex has no option for this.
     knex.client.driver = driver;
     return overKnex(knex, options);
   },

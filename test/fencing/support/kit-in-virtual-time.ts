@@ -9,7 +9,7 @@ import { SeededRandom } from '../../support/seeded-random.ts';
 // The kit over stores in memory. Its time passes only when nothing else is left to do, so a slow machine changes nothing, and a run
 // is the same each time.
 
-/** Of all random numbers of the kit. */
+/** Seed of all random numbers of the kit. */
 export const SEED = 1;
 
 export const sleep = (ms: number): Promise<void> =>

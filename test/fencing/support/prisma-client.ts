@@ -47,7 +47,7 @@ export async function openPrismaClient(
   const load = createRequire(join(process.cwd(), 'package.json'));
   const { PrismaClient } = load(join(folder, 'client/index.js'));
   const prisma = new PrismaClient({ adapter });
-  const limits = { timeout: '20s', maxWait: '20s' } as const;
+  const limits = { timeout: '2m', maxWait: '2m' } as const;
   return {
     fence: prismaFence(prisma, { ...options, dialect, ...limits }) as Fence,
     outside: [prisma],

@@ -5,6 +5,11 @@ import { startRedisServers, type RedisServer } from '../../support/redis-servers
 
 const SLOTS = 16_384;
 
+/** A bound that only a hang crosses. */
+const PATIENCE = { timeoutMs: 90_000 } as const;
+/** Nor does a server that stands still for a while count as failed. */
+const NODE_TIMEOUT_MS = '60000';
+
 /** Masters of one Redis Cluster, which share all slots. They must be processes of this machine. */
 export async function startRedisCluster(count: number): Promise<readonly RedisServer[]> {
   const servers: RedisServer[] = [];
@@ -13,7 +18,14 @@ export async function startRedisCluster(count: number): Promise<readonly RedisSe
   try {
     for (let index = 0; index < count; index += 1) {
       const bus = await freePort();
-      const args = ['--cluster-enabled', 'yes', '--cluster-port', String(bus)];
+      const args = [
+        '--cluster-enabled',
+        'yes',
+        '--cluster-port',
+        String(bus),
+        '--cluster-node-timeout',
+        NODE_TIMEOUT_MS,
+      ];
       servers.push(...(await startRedisServers(1, { own: true, args })));
       buses.push(bus);
     }
@@ -32,7 +44,7 @@ export async function startRedisCluster(count: number): Promise<readonly RedisSe
         const isWhole =
           info.includes('cluster_state:ok') && info.includes(`cluster_known_nodes:${count}\r`);
         if (!isWhole) throw new Error(`no cluster of ${count} yet: ${info}`);
-      });
+      }, PATIENCE);
     return servers;
   } catch (error) {
     await Promise.all(servers.map((server) => server.stop()));

@@ -13,7 +13,7 @@ const token = (value: number, keys = ['seat']): FencingToken =>
 const stale = expect.objectContaining({ code: 'STALE_TOKEN', currentToken: String(now + 9) });
 const AGE = { maxAge: '1d' } as const;
 
-/** Only a driver that waits synchronously would use it up, and hold up the process for as long. */
+/** Busy timeout that only a driver uses up which waits synchronously: the process stands still for as long. */
 const PATIENT = { timeout: 60_000 } as const;
 
 const uses: Readonly<Record<string, (fence: SqliteFence<OpenSqlite>) => Promise<unknown>>> = {
@@ -55,7 +55,7 @@ export function itKeepsSqlitePromises(name: string, Driver: SqliteDriver): void 
     });
     const notes = () => application.prepare('SELECT text FROM note').all();
 
-    /** How often a transaction was to be begun on the connection. */
+    /** Counts how often a transaction was to be begun on the connection. */
     const countBegins = (database: OpenSqlite): (() => number) => {
       const exec = jest.spyOn(database, 'exec');
       return () => exec.mock.calls.filter(([sql]) => sql.includes('BEGIN IMMEDIATE')).length;

@@ -33,8 +33,8 @@ export interface LocalDatabase {
 }
 
 const NOBODY = 65_534;
-const START_LIMIT_MS = 60_000;
-const END_LIMIT_MS = 20_000;
+const START_LIMIT_MS = 120_000;
+const END_LIMIT_MS = 60_000;
 const PATIENCE_MS = 3_000;
 
 const runsAsNobody = ({ asRoot }: LocalDatabase): boolean => process.getuid?.() === 0 && !asRoot;
