@@ -186,7 +186,7 @@ describe('postgresFence', () => {
     const holders = Array.from({ length: 200 }, (_none, index) => {
       // Keys from each of them on, up or down, by steps of one or three.
       const step = [1, 3, 5, 7][Math.floor(index / 8) % 4]!;
-      const keys = [0, 1, 2, 3].map((count) => names[(index + count * step) % 8]!);
+      const keys = [0, 1, 2, 3].map((nth) => names[(index + nth * step) % 8]!);
       return fence.transaction(token(index + 1, `h${index}`, keys), (tx) => tx.query('SELECT 1'));
     });
     await Promise.allSettled(holders);

@@ -31,8 +31,8 @@ async function until(isSo: () => boolean): Promise<void> {
 }
 
 /** Tests of what SQLite alone owes: one transaction at a time on a connection and a file, and synchronous ones. */
-export function itKeepsSqlitePromises(name: string, Driver: SqliteDriver): void {
-  describe(`with ${name}`, () => {
+export function itKeepsSqlitePromises(driver: string, Driver: SqliteDriver): void {
+  describe(`with ${driver}`, () => {
     let folder: string;
     let application: OpenSqlite;
     const opened: OpenSqlite[] = [];
