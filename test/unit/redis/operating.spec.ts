@@ -1,0 +1,29 @@
+import { afterEach, expect, it, jest } from '@jest/globals';
+import type { RedisConnection } from '../../../lib/redis/connection/redis-connection.ts';
+import { IdentityKeeper } from '../../../lib/redis/operating.ts';
+
+afterEach(() => void jest.useRealTimers());
+
+it('what a process says of itself is on the server until it closes, also while a connection is missing for a moment', () => {
+  jest.useFakeTimers();
+  let endsAtMs = 0;
+  let isConnected = true;
+  const set = (_name: string, _text: string, _px: string, lifeMs: number) => {
+    endsAtMs = Date.now() + lifeMs;
+    return Promise.resolve();
+  };
+  const connection = { ask: (send: (client: object) => unknown) => send({ set }) };
+  const keeper = new IdentityKeeper();
+  keeper.keep({ name: 'name', text: 'text' }, () =>
+    isConnected ? (connection as unknown as RedisConnection) : undefined,
+  );
+  for (let second = 0; second < 600; second += 1) {
+    isConnected = second % 40 < 20;
+    jest.advanceTimersByTime(1_000);
+    expect(endsAtMs).toBeGreaterThan(Date.now());
+  }
+  isConnected = true;
+  keeper.stop();
+  jest.advanceTimersByTime(600_000);
+  expect(endsAtMs).toBeLessThan(Date.now());
+});
