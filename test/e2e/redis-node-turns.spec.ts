@@ -63,6 +63,15 @@ describe('a node that listens for turns', () => {
     expect(waiter.events).toEqual(['opened']);
   });
 
+  it('listens on the connection that takes over when they are renewed', async () => {
+    await waiter.listen(CHANNEL);
+    waiter.node.renew!();
+    await waiter.untilListening(2);
+    await lockAndRelease();
+    await waiter.untilTurn('lock:a');
+    expect(waiter.turns).toContainEqual(['lock:a', 0]);
+  });
+
   it('makes its connection when it first waits, and one only', async () => {
     const subscribers = async () =>
       ((await admin.call('client', ['list', 'type', 'pubsub'])) as string).split('\n').length - 1;
