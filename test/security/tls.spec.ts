@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import { inspect } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { QuorumUnavailableError } from '../../lib/index.ts';
-import type { Duration, LockService, NodeInput } from '../../lib/index.ts';
+import type { LockService, NodeInput, RedlockModuleOptions } from '../../lib/index.ts';
 import { startRedisServers, type RedisServer } from '../support/redis-servers/index.ts';
 import { makeCertificates, type Certificates } from './certificates.ts';
 import { useLockModules } from './use-lock-modules.ts';
@@ -25,8 +25,12 @@ beforeAll(async () => {
 });
 afterAll(() => Promise.all((servers ?? []).map((server) => server.stop())));
 
-async function start(nodes: NodeInput[], startupTimeout: Duration = '20s'): Promise<LockService> {
-  return (await startModule({ nodes, restartGuard: false, startupTimeout })).locks;
+async function start(
+  nodes: NodeInput[],
+  options: Pick<RedlockModuleOptions, 'startupTimeout' | 'credentials'> = {},
+): Promise<LockService> {
+  const given = { startupTimeout: '20s', ...options } as const;
+  return (await startModule({ nodes, restartGuard: false, ...given })).locks;
 }
 
 const nodesWith = (tls: object): NodeInput[] =>
@@ -49,7 +53,7 @@ beforeAll(async () => {
   const refused = (name: string, nodes: NodeInput[]) =>
     refusals.set(
       name,
-      start(nodes, '500ms').catch((error: unknown) => error),
+      start(nodes, { startupTimeout: '500ms' }).catch((error: unknown) => error),
     );
   for (const [name, tlsOf] of STRANGERS) refused(name, nodesWith(tlsOf(certificates)));
   refused(
@@ -60,10 +64,10 @@ beforeAll(async () => {
 }, 60_000);
 
 describe('servers that demand client certificates', () => {
-  it('servers that demand client certificates serve locks, waits and releases to clients that have them', async () => {
+  it('servers that demand client certificates serve locks, waits and releases to clients that have them, also by credentials()', async () => {
     const { ca, client } = certificates;
     const first = await start(nodesWith({ ca, ...client }));
-    const second = await start(nodesWith({ ca, ...client }));
+    const second = await start(nodesWith({ ca }), { credentials: () => ({ tls: client }) });
     const held = await first.acquire('a');
     const waiting = second.acquire('a', { wait: '20s' });
     await expect(second.tryAcquire('a')).resolves.toBeNull();
