@@ -52,6 +52,7 @@ describe('credentials()', () => {
       () => Promise.reject(new Error('no token for hunter2-0')),
       () => ({ password: 5 as never }),
       () => ({ username: 'rotating', password: 'hunter2-1' }),
+      () => Promise.reject(new Error('nothing newer than hunter2-1')),
       () => ({ username: 'rotating', password: 'hunter2-2' }),
     ];
     const credentials = (address: string) => answers[asked.push(address) - 1]!();
@@ -69,7 +70,10 @@ describe('credentials()', () => {
     await admin.client('KILL', 'USER', 'rotating');
     await driver.untilEvents(3);
     expect(driver.events).toEqual(['opened', expect.stringMatching(/^closed/), 'opened']);
-    expect(asked).toEqual(Array(4).fill(`${host}:${port}`));
+    expect(failures.slice(2)).toEqual([
+      expect.stringContaining('credentials() failed: nothing newer than ***'),
+    ]);
+    expect(asked).toEqual(Array(5).fill(`${host}:${port}`));
   });
 });
 
