@@ -1,11 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Socket } from 'node:net';
-import { Redis } from 'ioredis';
+import { Command, Redis } from 'ioredis';
 import { NodeNames } from '../../lib/core/nodes/node-names.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { eventually } from '../support/eventually.ts';
 import { NodeDriver, ballotNow } from '../support/node-driver.ts';
-import { isQuestion, JOINED, ScriptedRedis, shakeHands } from '../support/scripted-redis.ts';
+import { bulk, isQuestion, JOINED, ScriptedRedis, shakeHands } from '../support/scripted-redis.ts';
 import { startRedisServers } from '../support/redis-servers/index.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
 import { useClosing } from '../support/use-redlocks.ts';
@@ -155,6 +155,41 @@ describe('a connection that is renewed', () => {
     expect(await vote).toEqual({ kind: 'accepted' });
     await eventually(() => expect([count('evalsha'), scripted.connections]).toEqual([2, 1]));
     expect(driver.events).toEqual(['opened']);
+  });
+});
+
+describe('a cluster as one node', () => {
+  it('is the primary of the slot of its key prefix, whichever server is asked for that', async () => {
+    const keyPrefix = '{lock}:';
+    const slot = new Command('get', [keyPrefix]).getSlot()!;
+    let slots = '';
+    const start = async () => {
+      const scripted = await ScriptedRedis.start((command) => {
+        if (command[0] === 'cluster') return slots;
+        if (isQuestion(command)) return ':1\r\n';
+        return command[0] === 'eval' ? JOINED : shakeHands(command);
+      });
+      closing({ close: () => scripted.stop() });
+      const { port } = new URL(scripted.url);
+      const member = `*3\r\n${bulk('127.0.0.1')}:${port}\r\n${bulk(port)}`;
+      return { scripted, port: Number(port), member };
+    };
+    const [asked, primary, replica] = [await start(), await start(), await start()];
+    const range = (first: number, last: number, ...members: (typeof asked)[]) =>
+      `*${2 + members.length}\r\n:${first}\r\n:${last}\r\n${members.map(({ member }) => member).join('')}`;
+    const others = [range(0, slot - 1, asked), range(slot + 1, 16_383, asked)];
+    slots = `*3\r\n${others[0]}${range(slot, slot, primary, replica)}${others[1]}`;
+    const node = new RedisLockNode(
+      { cluster: [{ host: '127.0.0.1', port: asked.port }] },
+      { keyPrefix },
+    );
+    nodes.push(node);
+    const driver = await NodeDriver.open(node);
+    expect((await driver.join()).kind).toBe('joined');
+    const joins = [asked, primary, replica].map(
+      ({ scripted }) => scripted.commands.filter(([name]) => name === 'eval').length,
+    );
+    expect(joins).toEqual([0, 1, 0]);
   });
 });
 
