@@ -118,6 +118,16 @@ describe('a join', () => {
   });
 });
 
+describe('a server that was made a replica', () => {
+  afterEach(() => admin.replicaof('NO', 'ONE'));
+
+  it('joins nobody, although its marker is still its own until it has the data of its primary', async () => {
+    await admin.replicaof('127.0.0.1', 1);
+    const refused = { kind: 'failed', message: expect.stringContaining('READONLY') };
+    expect(await driver.join()).toMatchObject(refused);
+  });
+});
+
 describe('the floor', () => {
   it('is two numbers of 16 digits, and outlives its lock by the retention', async () => {
     const ballot = ballotNow();
