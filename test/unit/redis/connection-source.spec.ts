@@ -53,6 +53,7 @@ describe('the clients', () => {
       commandTimeout: 5,
       enableOfflineQueue: true,
       enableAutoPipelining: true,
+      role: 'slave',
       retryStrategy: () => 1,
       replyMapping: 'resp3',
       protocol: 3,
@@ -62,6 +63,7 @@ describe('the clients', () => {
     expect(options).toMatchObject({
       ...kept,
       keyPrefix: '',
+      role: 'master',
       enableOfflineQueue: false,
       autoResendUnfulfilledCommands: false,
       autoResubscribe: false,
@@ -84,6 +86,14 @@ describe('the clients', () => {
       host: 'h',
     });
     expect(source.ignoredKeyPrefix).toBe('x:');
+  });
+
+  it('ask another Sentinel first each time, because one of them may be frozen', () => {
+    const sentinels = ['a', 'b', 'c'].map((host) => ({ host }));
+    const source = new ConnectionSource({ sentinels, name: 'm' });
+    const orders = sentinels.map(() => source.create().options.sentinels!.map(({ host }) => host));
+    expect(new Set(orders.map(([first]) => first)).size).toBe(3);
+    for (const order of orders) expect(new Set(order)).toEqual(new Set(['a', 'b', 'c']));
   });
 
   it('leave the client they were made from as it was', () => {
