@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { NodeNames } from '../../lib/core/nodes/node-names.ts';
 import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { eventually } from '../support/eventually.ts';
@@ -40,6 +40,22 @@ describe('a server that answers what no script returns', () => {
   });
 });
 
+describe('a second connection beside one that is silent', () => {
+  it('does not take its place where the server shakes hands but refuses the join', async () => {
+    let joins = 0;
+    const driver = await against((command) => {
+      if (isQuestion(command)) return ':1\r\n';
+      if (command[0] === 'evalsha') return undefined;
+      joins += 1;
+      return joins === 1 ? JOINED : '-BUSY a script is running\r\n';
+    }, 200);
+    await driver.join();
+    void driver.acquire(names, 'holder', ballotNow());
+    await eventually(() => expect(joins).toBeGreaterThan(3));
+    expect(driver.events).toEqual(['opened']);
+  });
+});
+
 describe('a server that knows no voting scripts any more', () => {
   it('is joined again before it is asked for others: it may be another one, and come back', async () => {
     let asked = 0;
@@ -57,6 +73,38 @@ describe('a server that knows no voting scripts any more', () => {
     expect(await driver.join()).toMatchObject({ kind: 'joined' });
     expect(answered).toEqual(['eval', 'asked', 'eval', 'asked', 'eval', 'asked']);
   });
+
+  it('is given new ones each time, since another server may have received the ones before', async () => {
+    const nothingLoaded = JOINED.replace('$4\r\nsalt', '$0\r\n');
+    const driver = await against((command) => (isQuestion(command) ? ':1\r\n' : nothingLoaded));
+    const others = new RedisLockNode(server!.url);
+    const other = await NodeDriver.open(others);
+    for (const each of [driver, other]) expect((await each.join()).kind).toBe('joined');
+    await others.close();
+    const votes = server!.commands
+      .filter(([name, , text]) => name === 'script' && text!.startsWith('local start'))
+      .map(([, , text]) => text);
+    expect([votes.length, new Set(votes).size]).toEqual([6, 6]);
+  });
+});
+
+describe('a server that is no primary any more', () => {
+  it.each(['READONLY', 'NOREPLICAS', 'MASTERDOWN', 'MOVED 1 h:1'])(
+    'is left when it answers a vote with %s: its address may lead to the new primary',
+    async (word) => {
+      const driver = await against((command) => {
+        if (isQuestion(command)) return ':1\r\n';
+        return command[0] === 'evalsha' ? `-${word} no\r\n` : JOINED;
+      });
+      await driver.join();
+      expect(await driver.acquire(names, 'holder', ballotNow())).toMatchObject({
+        kind: 'failed',
+        nothingWritten: true,
+      });
+      await driver.untilEvents(3);
+      expect(driver.events).toEqual(['opened', `closed: ${word} no`, 'opened']);
+    },
+  );
 });
 
 describe('a server that accepts and closes', () => {
@@ -76,5 +124,42 @@ describe('a server that accepts and closes', () => {
       nothingWritten: true,
       reason: 'unreachable',
     });
+  });
+});
+
+describe('a server that says nothing', () => {
+  const count = (wanted: string) => server!.commands.filter(([name]) => name === wanted).length;
+
+  beforeEach(() => {
+    // Sockets stay real, and so do the waits of the test, which come from node:timers.
+    const doNotFake = [
+      'nextTick',
+      'setImmediate',
+      'performance',
+      'Date',
+      'queueMicrotask',
+    ] as const;
+    jest.useFakeTimers({ doNotFake: [...doNotFake] });
+  });
+  afterEach(() => void jest.useRealTimers());
+
+  it('when it is connected is left after five seconds, with the reason, and tried again', async () => {
+    server = await ScriptedRedis.start(() => undefined);
+    node = new RedisLockNode(server.url);
+    const driver = await NodeDriver.open(node, { connected: false });
+    const reasons: string[] = [];
+    Object.assign(driver, { unreachable: (message: string) => reasons.push(message) });
+    await eventually(() => expect(count('info')).toBe(1));
+    jest.advanceTimersByTime(5_000);
+    // The pause before the next try.
+    jest.advanceTimersByTime(50);
+    await eventually(() => expect(count('info')).toBe(2));
+    expect(reasons).toEqual([expect.stringContaining('did not answer')]);
+  });
+
+  it('on an idle connection is asked for life within 12.5 seconds', async () => {
+    await against(() => JOINED);
+    jest.advanceTimersByTime(12_500);
+    await eventually(() => expect(count('ping')).toBe(1));
   });
 });
