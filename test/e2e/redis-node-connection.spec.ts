@@ -156,6 +156,21 @@ describe('a connection that is renewed', () => {
     await eventually(() => expect([count('evalsha'), scripted.connections]).toEqual([2, 1]));
     expect(driver.events).toEqual(['opened']);
   });
+
+  it('is reported as lost and made again where it leads to another server', async () => {
+    let joins = 0;
+    const scripted = await ScriptedRedis.start((command) => {
+      if (isQuestion(command)) return ':1\r\n';
+      if (command[0] === 'eval') return JOINED.replace('1a2b3c4d', `1a2b3c4${(joins += 1)}`);
+      return command[0] === 'ping' ? '+PONG\r\n' : shakeHands(command);
+    });
+    closing({ close: () => scripted.stop() });
+    const driver = await NodeDriver.open(newNode(scripted.url));
+    await driver.join();
+    driver.node.renew!();
+    await driver.untilEvents(3);
+    expect(driver.events).toEqual(['opened', expect.stringMatching(/^closed: /), 'opened']);
+  });
 });
 
 describe('a cluster as one node', () => {
