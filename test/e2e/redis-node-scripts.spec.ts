@@ -13,8 +13,8 @@ import { joinRequest } from '../support/join-request.ts';
 let server: RedisServer;
 let admin: Redis;
 let driver: NodeDriver;
-/** Nodes of users with few rights. */
-const limitedDrivers: NodeDriver[] = [];
+/** Nodes of one test. */
+const ownDrivers: NodeDriver[] = [];
 let names: LockNames;
 let tests = 0;
 
@@ -29,7 +29,7 @@ beforeEach(async () => {
   await driver.join();
 });
 afterEach(async () => {
-  for (const { node } of [driver, ...limitedDrivers.splice(0)]) await node.close();
+  for (const { node } of [driver, ...ownDrivers.splice(0)]) await node.close();
 });
 afterAll(async () => {
   admin.disconnect();
@@ -42,7 +42,7 @@ async function nodeOfUser(rules: string): Promise<NodeDriver> {
   await admin.call('acl', ['setuser', user, 'reset', 'on', '>secret', ...rules.split(' ')]);
   const url = server.url.replace('//', `//${user}:secret@`);
   const limited = await NodeDriver.open(new RedisLockNode(url));
-  limitedDrivers.push(limited);
+  ownDrivers.push(limited);
   return limited;
 }
 
@@ -125,6 +125,24 @@ describe('a server that was made a replica', () => {
     await admin.replicaof('127.0.0.1', 1);
     const refused = { kind: 'failed', message: expect.stringContaining('READONLY') };
     expect(await driver.join()).toMatchObject(refused);
+  });
+});
+
+describe('a server whose clock went back', () => {
+  it('votes no more before a join, and then waits for its whole guard again', async () => {
+    const own = new NodeNames('back:', ['a']);
+    const late = await NodeDriver.open(new RedisLockNode(server.url, { keyPrefix: 'back:' }));
+    ownDrivers.push(late);
+    const guardMs = 60_000;
+    const guarded = () => late.join(guardMs, { markerName: own.marker });
+    await guarded();
+    // The guard of the marker ends as much later as the clock went back.
+    const words = (await admin.get(own.marker))!.split(' ');
+    await admin.set(own.marker, words.with(1, String(Number(words[1]) + guardMs)).join(' '));
+    expect(await late.acquire(own, 'a', ballotNow())).toEqual({ kind: 'unjoined' });
+    expect(await late.extend(own, 'a', ballotNow())).toEqual({ kind: 'unjoined' });
+    expect(await guarded()).toEqual({ kind: 'joined', quarantineMs: guardMs });
+    expect((await late.acquire(own, 'a', ballotNow())).kind).toBe('quarantined');
   });
 });
 
