@@ -129,20 +129,45 @@ describe('a server that was made a replica', () => {
 });
 
 describe('a server whose clock went back', () => {
-  it('votes no more before a join, and then waits for its whole guard again', async () => {
-    const own = new NodeNames('back:', ['a']);
-    const late = await NodeDriver.open(new RedisLockNode(server.url, { keyPrefix: 'back:' }));
-    ownDrivers.push(late);
-    const guardMs = 60_000;
-    const guarded = () => late.join(guardMs, { markerName: own.marker });
-    await guarded();
-    // The guard of the marker ends as much later as the clock went back.
+  const guardMs = 600_000;
+  let own: NodeNames;
+  let other: NodeNames;
+  let guarded: NodeDriver;
+  const join = () => guarded.join(guardMs, { markerName: own.marker });
+  /** Moves the end of the guard in the marker: it ends as much later as the clock went back. */
+  const moveGuard = async (ms: number) => {
     const words = (await admin.get(own.marker))!.split(' ');
-    await admin.set(own.marker, words.with(1, String(Number(words[1]) + guardMs)).join(' '));
-    expect(await late.acquire(own, 'a', ballotNow())).toEqual({ kind: 'unjoined' });
-    expect(await late.extend(own, 'a', ballotNow())).toEqual({ kind: 'unjoined' });
-    expect(await guarded()).toEqual({ kind: 'joined', quarantineMs: guardMs });
-    expect((await late.acquire(own, 'a', ballotNow())).kind).toBe('quarantined');
+    await admin.set(own.marker, words.with(1, String(Number(words[1]) + ms)).join(' '));
+  };
+
+  beforeEach(async () => {
+    const keyPrefix = `back:${tests}:`;
+    [own, other] = [new NodeNames(keyPrefix, ['a']), new NodeNames(keyPrefix, ['b'])];
+    guarded = await NodeDriver.open(new RedisLockNode(server.url, { keyPrefix }));
+    ownDrivers.push(guarded);
+    await join();
+  });
+
+  it('votes no more before a join, and then waits for its whole guard again', async () => {
+    await moveGuard(guardMs);
+    expect(await guarded.acquire(own, 'a', ballotNow())).toEqual({ kind: 'unjoined' });
+    expect(await guarded.extend(own, 'a', ballotNow())).toEqual({ kind: 'unjoined' });
+    expect(await join()).toEqual({ kind: 'joined', quarantineMs: guardMs });
+    expect((await guarded.acquire(own, 'a', ballotNow())).kind).toBe('quarantined');
+  });
+
+  it('lets no vote through its gate while it may not vote', async () => {
+    await moveGuard(-guardMs - 1);
+    expect(await guarded.acquire(other, 'b', ballotNow())).toEqual({ kind: 'accepted' });
+    const backMs = 60_000;
+    await moveGuard(backMs);
+    const name = gateName(own.marker);
+    const gate = (await admin.get(name))!;
+    const [low, high] = [gate.slice(0, 16), gate.slice(16, 32)].map((micros) =>
+      String(Number(micros) + backMs * 1_000),
+    );
+    await admin.set(name, `${low}${high}${gate.slice(32)}`, 'KEEPTTL');
+    expect((await guarded.acquire(own, 'a', ballotNow())).kind).toBe('quarantined');
   });
 });
 
