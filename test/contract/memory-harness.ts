@@ -47,6 +47,10 @@ export function createMemoryHarness(
     async deleteMarker() {
       state.markers.delete(new NodeNames(PREFIX, []).marker);
     },
+    async endGuard(atMs = 0) {
+      const { marker: name } = new NodeNames(PREFIX, []);
+      state.markers.set(name, { ...state.markers.get(name)!, voteAfterMs: atMs });
+    },
     async takeMarkerOfAnother() {
       const marker = state.markers.get(new NodeNames(PREFIX, []).marker)!;
       state.markers.set(new NodeNames(PREFIX, []).marker, { ...marker, runId: 'another' });

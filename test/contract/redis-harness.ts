@@ -56,6 +56,11 @@ export async function createRedisHarness(
     async deleteMarker() {
       await admin.del(new NodeNames(prefix, []).marker);
     },
+    async endGuard(atMs = 0) {
+      const { marker } = new NodeNames(prefix, []);
+      const words = (await admin.get(marker))!.split(' ');
+      await admin.set(marker, words.with(1, String(atMs)).join(' '));
+    },
     async takeMarkerOfAnother() {
       const words = (await admin.get(new NodeNames(prefix, []).marker))!.split(' ');
       await admin.set(new NodeNames(prefix, []).marker, words.with(2, 'f'.repeat(40)).join(' '));
