@@ -11,7 +11,7 @@ import { createRedisHarness } from './redis-harness.ts';
 const COMMANDS = 1_200;
 /** Ahead of every join of the run: other ballots take no gate. */
 const AHEAD_MICROS = 30_000_000;
-const SEEDS = [1, 2, 3, Date.now() % 1_000_000];
+const SEEDS = [1, 2, 3, 4];
 
 let server: RedisServer;
 
