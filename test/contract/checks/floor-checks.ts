@@ -42,8 +42,8 @@ export const floorChecks: readonly ContractCheck[] = [
       const retentionMs = 1_000;
       const client = await ContractClient.connect(harness);
       expect((await client.join(0, { floorRetentionMs: retentionMs })).kind).toBe('joined');
-      // Ahead, so that a pause of this machine can't make it too old.
-      const ballot = (await harness.nowMicros()) + 1_000_000;
+      // Far ahead, so that no pause of this machine makes it too old before it arrives.
+      const ballot = (await harness.nowMicros()) + 6_000_000;
       expect(await client.acquire(names, 'holder', ballot, 50)).toEqual({ kind: 'accepted' });
       await eventually(
         'expiry of the floor',

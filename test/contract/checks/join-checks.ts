@@ -84,19 +84,16 @@ export const joinChecks: readonly ContractCheck[] = [
   {
     name: 'join: versions of the protocol that this process does not speak are refused, and others are no restart',
     async run(harness) {
-      const client = await ContractClient.joined(harness, 100);
-      await eventually('a vote', async () => {
-        const reply = await client.acquire(harness.names('a'), 'a', await harness.nowMicros());
-        return reply.kind === 'accepted';
-      });
+      const client = await ContractClient.joined(harness, GUARD_MS);
+      await harness.endGuard();
       await harness.writeVersions(2, 3);
       const refused = { kind: 'disagree', versions: [2, 3], floorRetentionMs: RETENTION_MS };
-      expect(await client.join(100)).toEqual(refused);
-      expect(await client.join(100)).toEqual(refused);
+      expect(await client.join(GUARD_MS)).toEqual(refused);
+      expect(await client.join(GUARD_MS)).toEqual(refused);
       const vote = await client.acquire(harness.names('b'), 'b', await harness.nowMicros());
       expect(vote).toEqual({ kind: 'accepted' });
       await harness.writeVersions(1, 2);
-      expect(await client.join(100)).toEqual({ kind: 'joined', quarantineMs: 0 });
+      expect(await client.join(GUARD_MS)).toEqual({ kind: 'joined', quarantineMs: 0 });
     },
   },
   {
@@ -204,17 +201,17 @@ export const joinChecks: readonly ContractCheck[] = [
     needs: ['clock'],
     async run(harness) {
       const names = harness.names('a');
-      const client = await ContractClient.joined(harness, 1_000);
-      await harness.advance(5_000);
+      const client = await ContractClient.joined(harness, GUARD_MS);
+      await harness.advance(2 * GUARD_MS);
       expect(await client.acquire(names, 'holder', await harness.nowMicros())).toEqual({
         kind: 'accepted',
       });
       await client.release(names, 'holder');
-      await harness.advance(-30_000);
+      await harness.advance(-4 * GUARD_MS);
       expect(await client.acquire(names, 'next', await harness.nowMicros())).toEqual({
         kind: 'unjoined',
       });
-      expect(await client.join(800)).toEqual({ kind: 'joined', quarantineMs: 1_000 });
+      expect(await client.join(GUARD_MS / 2)).toEqual({ kind: 'joined', quarantineMs: GUARD_MS });
       expect((await client.acquire(names, 'next', await harness.nowMicros())).kind).toBe(
         'quarantined',
       );
