@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { GCProfiler } from 'node:v8';
 import { countWrites } from '../test/support/count-writes.ts';
 import {
   countsBetween,
@@ -18,6 +19,8 @@ export interface OperationCosts {
   readonly bytes: number;
   /** Processor time of the servers, microseconds. */
   readonly serverCpu: number;
+  /** Bytes of heap that this process allocated. */
+  readonly allocated: number;
 }
 
 const PLAN = { rounds: 2, warmUpRounds: 0 };
@@ -38,6 +41,22 @@ async function settledCounts(read: () => Promise<ServerCounts[]>): Promise<Serve
   }
 }
 
+/** Bytes that are allocated until the returned function is called: what collections took away counts, too. */
+function countAllocations(): () => number {
+  const profiler = new GCProfiler();
+  profiler.start();
+  const before = process.memoryUsage().heapUsed;
+  return () => {
+    const after = process.memoryUsage().heapUsed;
+    const { statistics } = profiler.stop();
+    return statistics.reduce(
+      (sum, { beforeGC, afterGC }) =>
+        sum + beforeGC.heapStatistics.usedHeapSize - afterGC.heapStatistics.usedHeapSize,
+      after - before,
+    );
+  };
+}
+
 /** Counted apart from the times, which the questions to the servers would disturb; `run` does so many operations. */
 export async function operationCosts<Kind extends Contestant>(
   contestants: readonly Kind[],
@@ -51,7 +70,9 @@ export async function operationCosts<Kind extends Contestant>(
     const read = () => Promise.all(servers.map((server) => server.read()));
     const before = await read();
     const writesBefore = countWrites();
+    const allocatedSince = countAllocations();
     await run(contestant, round);
+    const allocated = allocatedSince();
     const writes = countWrites() - writesBefore;
     const counts = countsBetween(before, await settledCounts(read));
     return {
@@ -59,6 +80,7 @@ export async function operationCosts<Kind extends Contestant>(
       calls: (counts.calls + counts.messages) / operations,
       bytes: (counts.received + counts.sent) / operations,
       serverCpu: counts.cpuMicros / operations,
+      allocated: allocated / operations,
     };
   };
   const taken = await takeTurns(contestants, PLAN, take, () => undefined);
@@ -69,5 +91,6 @@ export async function operationCosts<Kind extends Contestant>(
     calls: medianOf(rounds, 'calls'),
     bytes: medianOf(rounds, 'bytes'),
     serverCpu: medianOf(rounds, 'serverCpu'),
+    allocated: medianOf(rounds, 'allocated'),
   }));
 }

@@ -17,6 +17,8 @@ export interface Result {
   readonly writes?: number;
   readonly calls?: number;
   readonly bytes?: number;
+  /** Bytes of heap that this process allocated per operation. */
+  readonly allocated?: number;
   readonly callers?: number;
   readonly nodes?: number;
   readonly note?: string;
@@ -46,6 +48,7 @@ const COLUMNS: readonly Column[] = [
   ['writes', ({ writes }) => number(writes)],
   ['commands', ({ calls }) => number(calls)],
   ['bytes', ({ bytes }) => bytes?.toFixed(0) ?? ''],
+  ['allocated', ({ allocated }) => allocated?.toFixed(0) ?? ''],
   [
     'bar',
     (result) => {

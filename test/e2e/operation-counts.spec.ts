@@ -5,38 +5,29 @@ import type { CountedName } from './counts/counted-scenarios.ts';
 import type { Counts, CountingQuestion, CountingSettings } from './counts/counting-process.ts';
 
 // Costs of an operation, in counts: they are the same on every machine, where times are not. A change that makes one of
-// them worse fails here; one that makes it better lowers the bar.
+// them worse fails here; one that makes it better lowers the bar. Nothing that a timer sends is among them: see counting-process.
 
-type Bar = Omit<Counts, 'allocated'> & {
-  /** Kilobytes; a quarter more than were measured, because the compiler of V8 decides, too. */
-  readonly allocatedKb: number;
-  /** Commands, messages and writes may be fewer, because timers decide, too. */
-  readonly isLimit?: true;
-};
-
-/**
- * Bars of one round on all servers together. Scripts, commands and writes must be exactly these, bytes at most a fiftieth more.
- */
-const BARS: readonly (readonly [CountedName, nodes: number, Bar])[] = [
-  ['acquire and release', 1, bar(2, 6, 2, 389, 8, 20)],
-  ['acquire and release', 5, bar(10, 30, 10, 1_945, 40, 42)],
-  ['withLock', 1, bar(2, 6, 2, 389, 8, 24)],
-  ['withLock', 5, bar(10, 30, 10, 1_945, 40, 42)],
+/** Bars of one round on all servers together. Scripts, commands and writes must be exactly these, bytes at most a fiftieth more. */
+const BARS: readonly (readonly [CountedName, nodes: number, Counts])[] = [
+  ['acquire and release', 1, bar(2, 6, 2, 377, 8)],
+  ['acquire and release', 5, bar(10, 30, 10, 1_885, 40)],
+  ['withLock', 1, bar(2, 6, 2, 377, 8)],
+  ['withLock', 5, bar(10, 30, 10, 1_885, 40)],
   // Releases leave with the next vote, where they would be 20 messages and 100.
-  ['ten times withLock in a row', 1, { ...bar(12, 83, 12, 3_700, 56, 200), isLimit: true }],
-  ['ten times withLock in a row', 5, { ...bar(60, 415, 60, 18_500, 280, 400), isLimit: true }],
-  ['withLock that confirms its release', 5, bar(10, 30, 10, 1_945, 40, 45)],
-  ['withLock with a joined call', 1, bar(2, 6, 2, 389, 8, 29)],
-  ['withLock with a joined call', 5, bar(10, 30, 10, 1_945, 40, 48)],
-  ['64 callers with keys of their own', 1, bar(5, 261, 5, 13_828, 24, 730)],
-  ['64 callers with keys of their own', 5, bar(25, 1_305, 25, 69_140, 120, 1_090)],
-  // A hand-over is one message for each node; on five, votes of the one before are still out for some of them.
-  ['128 callers for one key', 1, { ...bar(140, 768, 140, 49_792, 1_024, 2_550), isLimit: true }],
-  ['128 callers for one key', 5, { ...bar(950, 3_840, 950, 234_990, 4_104, 5_200), isLimit: true }],
+  ['ten times withLock in a row', 1, bar(11, 51, 11, 3_275, 44)],
+  ['ten times withLock in a row', 5, bar(55, 255, 55, 16_375, 220)],
+  ['withLock that confirms its release', 5, bar(10, 30, 10, 1_885, 40)],
+  ['withLock with a joined call', 1, bar(2, 6, 2, 377, 8)],
+  ['withLock with a joined call', 5, bar(10, 30, 10, 1_885, 40)],
+  ['64 callers with keys of their own', 1, bar(5, 261, 5, 13_823, 20)],
+  ['64 callers with keys of their own', 5, bar(25, 1_305, 25, 69_115, 100)],
+  // A hand-over is one message for each node.
+  ['128 callers for one key', 1, bar(129, 768, 129, 41_271, 516)],
+  ['128 callers for one key', 5, bar(645, 3_840, 645, 206_355, 2_580)],
   // A hand-over does not wait, either, for what those who had the key do next.
-  ['16 callers for one key, then busy', 1, { ...bar(17, 96, 17, 6_224, 128, 410), isLimit: true }],
-  ['one lock, extended once', 5, bar(5, 25, 5, 1_060, 60, 0)],
-  ['100 locks, extended once', 5, { ...bar(60, 3_100, 60, 65_000, 6_300, 0), isLimit: true }],
+  ['16 callers for one key, then busy', 1, bar(17, 96, 17, 5_207, 68)],
+  ['one lock, extended once', 5, bar(5, 25, 5, 1_000, 60)],
+  ['100 locks, extended once', 5, bar(20, 2_520, 20, 62_235, 6_095)],
 ];
 
 function bar(
@@ -45,21 +36,19 @@ function bar(
   writes: number,
   received: number,
   sent: number,
-  allocatedKb: number,
-): Bar {
-  return { messages, calls, writes, received, sent, allocatedKb };
+): Counts {
+  return { messages, calls, writes, received, sent };
 }
 
 /** Counts that are above their bar, or beside it. */
-function worse(counts: Counts, { allocatedKb, isLimit, ...limits }: Bar): string[] {
-  const limitsOfAll = { ...limits, allocated: allocatedKb * 1_000 };
-  const exact = isLimit ? [] : ['messages', 'calls', 'writes'];
-  return (Object.keys(limitsOfAll) as (keyof Counts)[])
+function worse(counts: Counts, limits: Counts): string[] {
+  const exact = ['messages', 'calls', 'writes'];
+  return (Object.keys(limits) as (keyof Counts)[])
     .filter((name) => {
-      const limit = limitsOfAll[name];
+      const limit = limits[name];
       return exact.includes(name) ? counts[name] !== limit : counts[name] > limit * 1.02;
     })
-    .map((name) => `${name}: ${counts[name]}, the bar is ${limitsOfAll[name]}`);
+    .map((name) => `${name}: ${counts[name]}, the bar is ${limits[name]}`);
 }
 
 describe('the cost of an operation', () => {
@@ -76,6 +65,5 @@ describe('the cost of an operation', () => {
   it.each(BARS)('is not above the bar of %s, nodes: %i', async (name, nodes, limits) => {
     const counts = await counting.ask<Counts>({ name, nodes });
     expect(worse(counts, limits)).toEqual([]);
-    expect(counts.messages).toBeGreaterThan(0);
   });
 });

@@ -1,4 +1,4 @@
-import type { RedlockOptions } from '../../../lib/core/options/options.ts';
+import type { Lock } from '../../../lib/core/lock.ts';
 import type { Redlock } from '../../../lib/core/redlock.ts';
 
 export interface Surroundings {
@@ -7,14 +7,13 @@ export interface Surroundings {
   readonly newKey: () => string;
   /** Resolves when every request that was sent has been answered. */
   readonly settled: () => Promise<void>;
-  /** Resolves when so many locks more were extended. */
-  readonly extended: (count: number) => Promise<void>;
+  /** The locks that are held around all rounds. */
+  readonly held: readonly Lock[];
 }
 
 export interface CountedScenario {
   readonly rounds: number;
-  readonly ttl?: RedlockOptions['ttl'];
-  /** Number of locks that are held around all rounds, which are not counted. */
+  /** Number of locks that are held around all rounds, whose acquire and release are not counted. */
   readonly held?: number;
   /** Runs one round. */
   run(surroundings: Surroundings): Promise<unknown>;
@@ -25,8 +24,9 @@ function times<Value>(count: number, make: () => Promise<Value>): Promise<Value[
 }
 
 /** Scenario of locks that are held all the time. */
-function extension(held: number): CountedScenario {
-  return { rounds: 1, ttl: '3s', held, run: ({ extended }) => extended(held) };
+function extension(count: number): CountedScenario {
+  const run = ({ held }: Surroundings) => Promise.all(held.map((lock) => lock.extend()));
+  return { rounds: 5, held: count, run };
 }
 
 /** Nothing changes it: who waits for that stops the process. */

@@ -1,5 +1,4 @@
 import { setImmediate as afterPoll } from 'node:timers/promises';
-import { GCProfiler } from 'node:v8';
 import { Redis } from 'ioredis';
 import { NodeNames } from '../../../lib/core/nodes/node-names.ts';
 import { Redlock } from '../../../lib/core/redlock.ts';
@@ -24,8 +23,6 @@ export interface Counts {
   readonly received: number;
   /** Bytes that the servers sent. */
   readonly sent: number;
-  /** Bytes that this process allocated: the least of three times, because the compiler of V8 allocates, too. */
-  readonly allocated: number;
 }
 
 export interface CountingSettings {
@@ -43,23 +40,6 @@ let keys = 0;
 
 countWrites();
 
-/** Bytes that are allocated until the returned function is called: what collections took away counts, too. */
-function countAllocations(): () => number {
-  const profiler = new GCProfiler();
-  profiler.start();
-  const before = process.memoryUsage().heapUsed;
-  return () => {
-    const after = process.memoryUsage().heapUsed;
-    const collected = profiler
-      .stop()
-      .statistics.map(
-        ({ beforeGC, afterGC }) =>
-          beforeGC.heapStatistics.usedHeapSize - afterGC.heapStatistics.usedHeapSize,
-      );
-    return collected.reduce((sum, bytes) => sum + bytes, after - before);
-  };
-}
-
 async function closeGate(port: number): Promise<void> {
   const redis = new Redis(port);
   await redis.del(gateName(new NodeNames('lock:', []).marker));
@@ -69,22 +49,15 @@ async function closeGate(port: number): Promise<void> {
 async function count({ name, nodes }: CountingQuestion): Promise<Counts> {
   const scenario: CountedScenario = COUNTED[name];
   const servers = ports.slice(0, nodes).map((port) => new ServerCounters(port));
-  let extensions = 0;
-  let look = (): void => undefined;
   const redlock = new Redlock(
     ports.slice(0, nodes).map((port) => new RedisLockNode(`redis://127.0.0.1:${port}`)),
     {
       restartGuard: false,
-      // The machine may be busy: nobody gives up.
-      wait: '1m',
-      ttl: scenario.ttl,
-      onEvent: scenario.ttl
-        ? ({ type }) => {
-            if (type !== 'extended') return;
-            extensions += 1;
-            look();
-          }
-        : undefined,
+      identity: false,
+      // However long this process or a server pauses, nobody gives up, asks again, or asks for life.
+      wait: '1h',
+      nodeTimeout: '20m',
+      ttl: '1h',
     },
   );
   redlock.open();
@@ -94,46 +67,32 @@ async function count({ name, nodes }: CountingQuestion): Promise<Counts> {
     await Promise.all(servers.map((server) => server.settled()));
     await afterPoll();
   };
-  const rounds = async (times: number, settle: () => Promise<void>) => {
-    for (let round = 0; round < times; round += 1) {
-      await scenario.run({
-        redlock,
-        newKey: () => `key:${String((keys += 1)).padStart(8, '0')}`,
-        settled: settle,
-        extended: (more) => {
-          const until = extensions + more;
-          return new Promise((resolve) => {
-            look = () => void (extensions >= until && resolve());
-          });
-        },
-      });
-      await settle();
-    }
-  };
   // Opened again by the next vote, and so for longer than is counted.
   await Promise.all(ports.slice(0, nodes).map(closeGate));
   await (await redlock.acquire('gate')).release();
   await settled();
-  const read = () => Promise.all(servers.map((server) => server.read()));
   const held = await Promise.all(
     Array.from({ length: scenario.held ?? 0 }, (_, index) => redlock.acquire(`held:${index}`)),
   );
-  await rounds(1, settled);
+  const rounds = async (count: number) => {
+    for (let round = 0; round < count; round += 1) {
+      await scenario.run({
+        redlock,
+        newKey: () => `key:${String((keys += 1)).padStart(8, '0')}`,
+        settled,
+        held,
+      });
+      await settled();
+    }
+  };
+  const read = () => Promise.all(servers.map((server) => server.read()));
+  await rounds(1);
   const ownWrites = () => countWrites() - servers.reduce((sum, each) => sum + each.requests, 0);
   const before = await read();
   const writesBefore = ownWrites();
-  await rounds(scenario.rounds, settled);
+  await rounds(scenario.rounds);
   const writes = ownWrites() - writesBefore;
   const counts = countsBetween(before, await read());
-  const allocations: number[] = [];
-  if (scenario.rounds > 1) {
-    await rounds(scenario.rounds * 10, afterPoll);
-    while (allocations.length < 3) {
-      const allocatedSince = countAllocations();
-      await rounds(scenario.rounds, afterPoll);
-      allocations.push(allocatedSince());
-    }
-  }
   await Promise.all(held.map((lock) => lock.release()));
   await redlock.close();
   const perRound = (total: number) => total / scenario.rounds;
@@ -143,7 +102,6 @@ async function count({ name, nodes }: CountingQuestion): Promise<Counts> {
     writes: perRound(writes),
     received: perRound(counts.received),
     sent: perRound(counts.sent),
-    allocated: perRound(allocations.sort((one, other) => one - other)[0] ?? 0),
   };
 }
 
