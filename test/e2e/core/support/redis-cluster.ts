@@ -83,6 +83,14 @@ export class RedisCluster {
     return this.#each((client) => client.call(name, parameters));
   }
 
+  /** The restart guard of every running server that was joined ended long ago. */
+  async endGuards(): Promise<void> {
+    await this.#each(async (client) => {
+      const marker = await client.get('lock:#marker');
+      if (marker !== null) await client.set('lock:#marker', marker.replace(/ \d+/, ' 0'));
+    });
+  }
+
   /** Counts how often each running server was given this command since it started. */
   async calls(command: string): Promise<number[]> {
     return this.#each(async (client) => {
