@@ -106,7 +106,7 @@ export class GuardedProcess {
   }
 
   /** Resolves when SIGSTOP has taken effect, which the system does a moment after the call. */
-  async stopped(timeoutMs = 5000): Promise<void> {
+  async stopped(timeoutMs = 60_000): Promise<void> {
     const deadline = performance.now() + timeoutMs;
     while (this.isRunning && processState(this.pid) !== 'T') {
       if (performance.now() > deadline) throw new Error(`process ${this.pid} did not stop`);

@@ -16,8 +16,8 @@ export interface RedisExecutable {
   readonly libraryPath?: string;
 }
 
-const START_LIMIT_MS = 30_000;
-const END_LIMIT_MS = 10_000;
+/** Only a hang crosses it. */
+const LIMIT_MS = 60_000;
 const HOST = '127.0.0.1';
 /** Clock libraries by executable: servers are started by the handful. */
 const clockLibraries = new Map<string, Promise<ClockLibrary>>();
@@ -85,7 +85,7 @@ export class LocalServer implements RedisServer {
     const running = this.#process;
     this.#isFrozen = false;
     running?.signal('SIGKILL');
-    if (running && !(await running.exited(END_LIMIT_MS))) {
+    if (running && !(await running.exited(LIMIT_MS))) {
       throw new Error(`redis-server ${running.pid} survives SIGKILL`);
     }
   }
@@ -93,11 +93,11 @@ export class LocalServer implements RedisServer {
   async restart({ keepData = false, args = [] }: RestartOptions = {}): Promise<void> {
     if (!this.#process) throw new Error(`the server on port ${this.port} was stopped for good`);
     if (keepData && !this.#isFrozen && this.#process.signal('SIGTERM')) {
-      await this.#process.exited(END_LIMIT_MS);
+      await this.#process.exited(LIMIT_MS);
     }
     await this.kill();
     if (!keepData) await this.#empty();
-    const deadline = performance.now() + END_LIMIT_MS;
+    const deadline = performance.now() + LIMIT_MS;
     for (;;) {
       try {
         return await this.#launch(args);
@@ -161,7 +161,7 @@ export class LocalServer implements RedisServer {
    * answer could come from a foreign server that has taken it first.
    */
   async #ready(launched: GuardedProcess): Promise<void> {
-    const deadline = performance.now() + START_LIMIT_MS;
+    const deadline = performance.now() + LIMIT_MS;
     for (;;) {
       try {
         return await ping(this.#ownSocket);

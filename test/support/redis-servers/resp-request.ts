@@ -17,7 +17,7 @@ export interface RequestTarget {
 export function respRequest(
   target: RequestTarget,
   command: readonly string[],
-  timeoutMs = 3000,
+  timeoutMs = 20_000,
 ): Promise<string> {
   const commands = target.user
     ? [['AUTH', target.user.name, target.user.password], command]

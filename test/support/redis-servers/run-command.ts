@@ -20,7 +20,7 @@ export function runCommand(
 /** Version of a redis-server or valkey-server executable, from the `v=7.0.15` of its own answer. */
 export async function serverVersion(command: string, libraryPath?: string): Promise<string> {
   const environment = libraryPath ? { ...process.env, LD_LIBRARY_PATH: libraryPath } : process.env;
-  const answer = await runCommand(command, ['--version'], { environment, timeoutMs: 20_000 });
+  const answer = await runCommand(command, ['--version'], { environment });
   const version = /\bv=(\S+)/.exec(answer)?.[1];
   if (!version) throw new Error(`${command} --version answered ${answer.trim()}`);
   return version;
