@@ -34,13 +34,13 @@ it.each([
     const refusals = new Set<unknown>();
     for (let call = 0; call < calls; call += 1)
       await redlock
-        // Nobody gives up where two servers can grant, however long one of them pauses.
+        // A caller does not give up where two servers can grant, however long one of them pauses.
         .withLock('a', () => (locked += 1), { wait: count === 3 ? '1m' : 300 })
         .catch((error: { code?: string }) => refusals.add(error.code));
     expect([locked, [...refusals]]).toEqual(
       count === 3 ? [calls, []] : [0, ['QUORUM_UNAVAILABLE']],
     );
-    // Those of the full server: what is said of the others, and of slow answers, depends on the machine.
+    // Lines about the full server only: what is said of the others, and of slow answers, depends on the machine.
     const address = `${servers[0]!.host}:${servers[0]!.port}`;
     expect(warnings.filter((line) => line.startsWith(`Node ${address} `)).length).toBeLessThan(6);
     const ofNode = events.filter((event) => 'address' in event && event.address === address);

@@ -75,7 +75,7 @@ describe('a node that listens for turns', () => {
   it('makes its connection when it first waits, and one only', async () => {
     const subscribers = async () =>
       ((await admin.call('client', ['list', 'type', 'pubsub'])) as string).split('\n').length - 1;
-    // That of the test before may not have reached its end on the server yet.
+    // The subscriber of the test before may not have reached its end on the server yet.
     await eventually(async () => expect(await subscribers()).toBe(0));
     await waiter.listen(CHANNEL);
     waiter.node.listen(CHANNEL);

@@ -71,7 +71,7 @@ export const gateChecks: readonly ContractCheck[] = [
       const client = await ContractClient.connect(harness);
       expect((await client.join(0, { floorRetentionMs: retentionMs })).kind).toBe('joined');
       const joinedAtMicros = await harness.nowMicros();
-      // From half of R after the join on it is the clock, not the join, that says what is too old; a gate lasts R/16.
+      // The clock, not the join, says what is too old from half of R after the join on; a gate lasts R/16.
       const untilMicros = joinedAtMicros + retentionMs * 750;
       let opened = 0;
       for (let nowMicros = joinedAtMicros; nowMicros < untilMicros || opened < 10;) {

@@ -74,8 +74,8 @@ async function count({ name, nodes }: CountingQuestion): Promise<Counts> {
   const held = await Promise.all(
     Array.from({ length: scenario.held ?? 0 }, (_, index) => redlock.acquire(`held:${index}`)),
   );
-  const rounds = async (count: number) => {
-    for (let round = 0; round < count; round += 1) {
+  const rounds = async (times: number) => {
+    for (let round = 0; round < times; round += 1) {
       await scenario.run({
         redlock,
         newKey: () => `key:${String((keys += 1)).padStart(8, '0')}`,

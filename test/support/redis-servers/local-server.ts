@@ -16,7 +16,7 @@ export interface RedisExecutable {
   readonly libraryPath?: string;
 }
 
-/** Only a hang crosses it. */
+/** Generous: only a hang crosses it. */
 const LIMIT_MS = 60_000;
 const HOST = '127.0.0.1';
 /** Clock libraries by executable: servers are started by the handful. */
