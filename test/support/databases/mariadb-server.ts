@@ -6,6 +6,9 @@ import { unpackDebianPackages } from './debian-database.ts';
 import { startDockerDatabase } from './docker-database.ts';
 import { startLocalDatabase } from './local-database.ts';
 
+/** Option of mysql2, which would give a connection up after 10 s. */
+const PATIENTLY = '?connectTimeout=120000';
+
 /**
  * A MariaDB (or MySQL) server with a database `app`: MYSQL_URL, else mariadbd of this machine, else a container, else the
  * Debian package. Ends with this process.
@@ -34,7 +37,7 @@ function container(options: readonly string[]): Promise<DatabaseServer | string>
     environment: { MARIADB_ROOT_PASSWORD: 'mariadb', MARIADB_DATABASE: 'app' },
     command: options,
     ready: [/ready for connections/, 2],
-    url: (host, port) => `mysql://root:mariadb@${host}:${port}/app`,
+    url: (host, port) => `mysql://root:mariadb@${host}:${port}/app${PATIENTLY}`,
   });
 }
 
@@ -90,6 +93,6 @@ function start(
       '--max-connections=200',
       ...options,
     ],
-    url: (port) => `mysql://root@127.0.0.1:${port}/app`,
+    url: (port) => `mysql://root@127.0.0.1:${port}/app${PATIENTLY}`,
   });
 }
