@@ -12,6 +12,7 @@ import {
   type RedlockModuleOptions,
 } from '../../lib/index.ts';
 import { createFencingToken } from '../../lib/testing/index.ts';
+import { eventually } from '../support/eventually.ts';
 import { closeAll, startModule } from './support/applications.ts';
 import { Gate } from './support/critical-section.ts';
 
@@ -231,13 +232,17 @@ describe('a claim', () => {
 
   it('of a caller that has gone meanwhile ends with its reason, also when that says busy', async () => {
     const started = await start();
-    const { fence, seats, work } = started;
+    const { fence, locks, work } = started;
     fence.see(1);
     const newer = overtake(started);
     const caller = new AbortController();
-    void newer.then(() => setTimeout(() => caller.abort(gone), 20));
-    await expect(seats.withLock('1', work, caller.signal)).rejects.toBe(gone);
-    await (await newer).release();
+    const options = { claim: true, wait: '1h', signal: caller.signal } as const;
+    const call = locks.withLock('seat:1', work, options);
+    const lock = await newer;
+    await eventually(() => expect(locks.held().waiting).toHaveLength(1));
+    caller.abort(gone);
+    await expect(call).rejects.toBe(gone);
+    await lock.release();
   });
 
   it('of a set is refused once for each key, and has the keys of the call, whatever became of its array', async () => {

@@ -37,7 +37,7 @@ class Seats {
   @Fenced((seat: string) => `seat:${seat}`, { wait: 0 })
   async cancel(_seat: string): Promise<void> {}
 
-  @Fenced('stuck:{0}', { ttl: '3s', maxHold: '200ms' })
+  @Fenced('stuck:{0}', { maxHold: '200ms' })
   async stick(_seat: string, @LockSignal() signal = lockSignal()): Promise<void> {
     await once(signal, 'abort');
   }
@@ -51,7 +51,7 @@ class Seats {
 async function start(logger: LoggerService = silentLogger) {
   const events: LockEvent[] = [];
   const onEvent = (event: LockEvent) => void ('keys' in event && events.push(event));
-  const module = await startModule({ providers: [Seats] }, { fence, onEvent });
+  const module = await startModule({ providers: [Seats] }, { ttl: '1h', fence, onEvent });
   module.useLogger(logger);
   return { seats: module.get(Seats), locks: module.get(LockService), events };
 }
@@ -100,7 +100,7 @@ describe('LockService', () => {
 
   it('says what this process holds and waits for, by method, and how its servers do', async () => {
     const nodes = servers.map(({ url }) => url);
-    const module = await startModule({ providers: [Seats] }, { nodes });
+    const module = await startModule({ providers: [Seats] }, { nodes, ttl: '1h', wait: '1h' });
     const [seats, locks] = [module.get(Seats), module.get(LockService)];
     const book = { where: 'Seats.book', template: 'seat:{0}' };
     const lock = await locks.acquire('seat:1');

@@ -25,7 +25,7 @@ describe('shutdown', () => {
   afterEach(closeAll);
 
   it('lets a held section finish, refuses new locks meanwhile, and ends after it', async () => {
-    const module = await startModule({ providers: [Reports] });
+    const module = await startModule({ providers: [Reports] }, { shutdownTimeout: '1h' });
     const reports = module.get(Reports);
     const gate = new Gate();
     const running = reports.run(gate);
@@ -34,10 +34,10 @@ describe('shutdown', () => {
     const closing = module.close().then(() => {
       closed = true;
     });
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    const other = () => module.get(LockService).withLock('other', () => undefined);
+    await eventually(() => expect(other()).rejects.toThrow(RedlockClosedError));
     expect(closed).toBe(false);
     expect(reports.signal!.aborted).toBe(false);
-    await expect(module.get(LockService).acquire('other')).rejects.toThrow(RedlockClosedError);
     gate.open();
     await expect(running).resolves.toBe('finished');
     await closing;

@@ -31,7 +31,13 @@ import {
 import { openTelemetry } from '../../lib/telemetry/index.ts';
 import { createFencingToken, createMemoryNodes, occupy } from '../../lib/testing/index.ts';
 import { eventually } from '../support/eventually.ts';
-import { closeAll, closeLater, silentLogger, startModule } from './support/applications.ts';
+import {
+  closeAll,
+  closeLater,
+  silentLogger,
+  startModule,
+  stopTime,
+} from './support/applications.ts';
 
 const spans = new InMemorySpanExporter();
 const tracers = new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(spans)] });
@@ -213,15 +219,18 @@ describe('metrics', () => {
 
   it('count locks, waits and holds by template and method', async () => {
     const { seats, measure } = await start();
-    for (const seat of ['1', '2', '3']) await seats.book(seat);
+    stopTime();
+    const work = () => jest.advanceTimersByTimeAsync(2_000);
+    for (const seat of ['1', '2', '3']) await seats.book(seat, work);
+    jest.useRealTimers();
     const metrics = await measure();
     expect(metrics.get('lock.acquired')!.points).toMatchObject([{ attributes: labels, value: 3 }]);
     for (const name of ['lock.wait.duration', 'lock.hold.duration', 'lock.round_trip.duration']) {
       const attributes = name.includes('trip') ? {} : labels;
       expect(metrics.get(name)).toMatchObject({ unit: 's' });
       expect(metrics.get(name)!.points).toMatchObject([{ attributes, value: { count: 3 } }]);
-      // Memory answers at once: seconds, and no milliseconds.
-      expect((metrics.get(name)!.points[0]!.value as Histogram).sum).toBeLessThan(3);
+      const { sum } = metrics.get(name)!.points[0]!.value as Histogram;
+      expect(sum).toBe(name.includes('hold') ? 6 : 0);
     }
   });
 

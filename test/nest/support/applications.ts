@@ -1,5 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { LoggerService, ModuleMetadata, Provider } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
+import { jest } from '@jest/globals';
 import { RedlockModule, type RedlockModuleOptions } from '../../../lib/index.ts';
 import { createMemoryNodes } from '../../../lib/testing/index.ts';
 
@@ -43,6 +45,24 @@ export function closeLater<Closable extends { close(): Promise<unknown> }>(
   return closable;
 }
 
+/**
+ * From now on time moves only by `jest.advanceTimersByTimeAsync`, for locks, nodes in memory and timers: a machine that stops the
+ * process takes none of it. Promises and sockets go on. `closeAll` ends it.
+ */
+export function stopTime(): void {
+  jest.useFakeTimers({ doNotFake: ['hrtime', 'nextTick', 'queueMicrotask', 'setImmediate'] });
+}
+
+/** Lets time that was stopped pass in steps until `promise` is settled: for what needs sockets as well as timers. */
+export async function passUntil<T>(promise: Promise<T>, stepMs: number): Promise<T> {
+  let isSettled = false;
+  const settle = () => void (isSettled = true);
+  promise.then(settle, settle);
+  for (; !isSettled; await sleep(1)) await jest.advanceTimersByTimeAsync(stepMs);
+  return promise;
+}
+
 export async function closeAll(): Promise<void> {
+  jest.useRealTimers();
   for (const closable of open.splice(0).reverse()) await closable.close();
 }
