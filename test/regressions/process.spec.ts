@@ -10,9 +10,9 @@ const PROGRAM_START = `
 import { Redlock } from './lib/core/redlock.ts';
 import { RedisLockNode } from './lib/redis/redis-lock-node.ts';
 const nodes = process.env.URLS.split(',').map((url) => new RedisLockNode(url));
-const redlock = new Redlock(nodes, { ttl: 600, nodeTimeout: 100, restartGuard: false });
+const redlock = new Redlock(nodes, { ttl: 3_000, nodeTimeout: 1_000, wait: '1m', restartGuard: false });
 redlock.open();
-await redlock.ready(10_000);
+await redlock.ready(60_000);
 const say = (word) => process.stdout.write(word + '\\n');
 const hear = (wanted) => new Promise((resolve) => process.stdin.on('data', (data) => {
   if (String(data).includes(wanted)) resolve();
@@ -45,7 +45,7 @@ function run(
   );
   return new Promise((resolve) => {
     let output = '';
-    const hang = setTimeout(() => child.kill('SIGKILL'), 25_000);
+    const hang = setTimeout(() => child.kill('SIGKILL'), 100_000);
     const collect = (data: Buffer) => {
       output += String(data);
       for (const line of String(data).split('\n').filter(Boolean)) {
@@ -74,8 +74,10 @@ describe('a process', () => {
       `
       const lock = await redlock.acquire('crash');
       const { signal } = lock;
+      const killed = hear('killed');
       say('held');
-      await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      await killed;
+      if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve));
       await lock.release();
       await redlock.withLock('other', () => 1, { wait: 300 }).catch((error) => say(error.code));
       process.stdin.unref();
@@ -83,8 +85,9 @@ describe('a process', () => {
       say('closed');
       `,
       urls(),
-      (line) => {
-        if (line === 'held') for (const server of servers) void server.kill();
+      (line, tell) => {
+        if (line !== 'held') return;
+        void Promise.all(servers.map((server) => server.kill())).then(() => tell('killed'));
       },
     );
     for (const server of servers) if (!server.isRunning) await server.restart();
@@ -124,9 +127,9 @@ describe('a process', () => {
     const keys = ['exit:1', 'exit:2', 'exit:3'];
     const ended = await run(
       `
-      const lasting = new Redlock(process.env.URLS.split(',').map((url) => new RedisLockNode(url)), { ttl: '1m', restartGuard: false });
+      const lasting = new Redlock(process.env.URLS.split(',').map((url) => new RedisLockNode(url)), { ttl: '1m', nodeTimeout: '20s', wait: '1m', restartGuard: false });
       lasting.open();
-      await lasting.ready(10_000);
+      await lasting.ready(60_000);
       for (const key of ${JSON.stringify(keys)}) await lasting.withLock(key, () => undefined);
       process.exit(0);
       `,
@@ -157,7 +160,7 @@ describe('a process', () => {
       const useFactory = (locks) => locks.withLock('migrate', () => {
         if ('${step}' === 'compile') fail();
         return { onModuleInit: fail };
-      }, { wait: 300 });
+      }, { wait: '${state}' === 'up' ? '1m' : 300 });
       const provider = { provide: 'MIGRATED', inject: [LockService], useFactory };
       const imports = [RedlockModule.forRoot({ nodes: [url], restartGuard: false })];
       const start = Test.createTestingModule({ imports, providers: [provider] }).compile();
@@ -177,7 +180,7 @@ describe('a process', () => {
       await redlock.close();
       process.stdin.unref();
       class AppModule {}
-      const useFactory = (locks) => locks.withLock('migrate', () => 'done');
+      const useFactory = (locks) => locks.withLock('migrate', () => 'done', { wait: '1m' });
       const provider = { provide: 'MIGRATED', inject: [LockService], useFactory };
       const imports = [RedlockModule.forRoot({ nodes: [process.env.URLS.split(',')[0]], restartGuard: false })];
       const root = { module: AppModule, imports, providers: [provider] };

@@ -1,4 +1,4 @@
-import { randomBytes, randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
@@ -21,7 +21,7 @@ const openRedlock = useRedlocks();
 
 function service(events: LockEvent[] = []): Promise<Redlock> {
   const onEvent = (event: LockEvent): unknown => events.push(event);
-  return openRedlock(redisNodes(servers), { keyPrefix, ttl: '30s', wait: '60s', onEvent });
+  return openRedlock(redisNodes(servers), { keyPrefix, ttl: '1h', wait: '1h', onEvent });
 }
 
 async function untilWaiting(): Promise<void> {
@@ -67,7 +67,7 @@ describe('forged turns', () => {
       `-1 ${keyPrefix}a`,
       `1000000 ${keyPrefix}a`,
       ...Array.from({ length: 50 }, () => TURN),
-      ...Array.from({ length: 50 }, () => randomBytes(24)),
+      ...Array.from({ length: 50 }, (_, index) => createHash('sha256').update(`${index}`).digest()),
     ];
     // Messages come apart from each other, so that many of them end a wait of their own.
     for (const message of messages) {

@@ -8,6 +8,8 @@ import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { redisNodes } from '../support/use-redlocks.ts';
 import { GOOD_NOTORIOUS_KEYS } from './strange-keys.ts';
 
+/** No lease, no wait and no answer of a server ends while a test runs. */
+const LASTING = { ttl: '1h', wait: '1h', nodeTimeout: '10m' } as const;
 const keyPrefix = `strange:${randomUUID()}:`;
 let admin: Redis;
 let ours: Redlock;
@@ -16,12 +18,12 @@ let theirs: Redlock;
 useRedisServers(3, {}, async (servers) => {
   admin = new Redis(servers[0]!.url);
   const services = [0, 1].map(
-    () => new Redlock(redisNodes(servers), { restartGuard: false, keyPrefix, ttl: '1m' }),
+    () => new Redlock(redisNodes(servers), { restartGuard: false, keyPrefix, ...LASTING }),
   );
   [ours, theirs] = services as [Redlock, Redlock];
   for (const service of services) {
     service.open();
-    assert.ok(await service.ready(20_000));
+    assert.ok(await service.ready(60_000));
   }
   return async () => {
     await Promise.all([ours.close(), theirs.close()]);
@@ -31,7 +33,7 @@ useRedisServers(3, {}, async (servers) => {
 
 /** Held, excluding, under its own bytes on the server, woken when released, and gone afterwards. */
 async function expectOrdinaryLock(key: string): Promise<void> {
-  const held = await ours.acquire(key, { wait: '20s' });
+  const held = await ours.acquire(key);
   const inspected = await ours.inspect(key);
   expect(inspected).toMatchObject({ key, holder: held.token.holder });
   await expect(theirs.tryAcquire(key)).resolves.toBeNull();
@@ -41,7 +43,7 @@ async function expectOrdinaryLock(key: string): Promise<void> {
     expect(await admin.get(name)).toBe(held.token.holder);
   });
   await held.release();
-  await using next = await theirs.acquire(key, { wait: '20s' });
+  await using next = await theirs.acquire(key);
   expect(next.token.value).toBeGreaterThan(held.token.value);
 }
 

@@ -38,7 +38,7 @@ describe('any string as a key', () => {
         expect(next?.token.value).toBeGreaterThan(lock.token.value);
         await next?.release();
       }),
-      { numRuns: 200 },
+      { seed: 42, numRuns: 200 },
     );
   });
 
@@ -50,7 +50,7 @@ describe('any string as a key', () => {
         await using second = await theirs.acquire(twin, { wait: 0 });
         expect([first.isHeld, second.isHeld]).toEqual([true, true]);
       }),
-      { numRuns: 200 },
+      { seed: 42, numRuns: 200 },
     );
   });
 });

@@ -41,7 +41,13 @@ function start(
   options: Partial<RedlockModuleOptions> = {},
 ): Promise<LockModule> {
   const { onEvent } = records;
-  const all = { nodes: nodes as NodeInput[], restartGuard: false, onEvent, ...options };
+  const all = {
+    nodes: nodes as NodeInput[],
+    wait: '1m',
+    restartGuard: false,
+    onEvent,
+    ...options,
+  } as const;
   return startModule(all, records);
 }
 
@@ -104,7 +110,7 @@ const refusals = new Map<string, Promise<Records>>();
 beforeAll(async () => {
   for (const [name, nodes] of REFUSED) refusals.set(name, refusal(nodes()));
   await Promise.allSettled(refusals.values());
-}, 60_000);
+});
 
 describe('a password', () => {
   it('a password is in no log line and no event of a module that works, loses its node and finds it again', async () => {

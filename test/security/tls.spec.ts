@@ -1,15 +1,19 @@
 import 'reflect-metadata';
 import { inspect } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Redlock } from '../../lib/core/redlock.ts';
 import { QuorumUnavailableError } from '../../lib/index.ts';
 import type { LockService, NodeInput, RedlockModuleOptions } from '../../lib/index.ts';
 import { startRedisServers, type RedisServer } from '../support/redis-servers/index.ts';
+import { eventually } from '../support/eventually.ts';
+import { redisNodes, useClosing } from '../support/use-redlocks.ts';
 import { makeCertificates, type Certificates } from './certificates.ts';
 import { useLockModules } from './use-lock-modules.ts';
 
 let certificates: Certificates;
 let servers: RedisServer[];
 const startModule = useLockModules();
+const closing = useClosing();
 
 beforeAll(async () => {
   certificates = await makeCertificates();
@@ -25,12 +29,15 @@ beforeAll(async () => {
 });
 afterAll(() => Promise.all((servers ?? []).map((server) => server.stop())));
 
+/** No lease, no wait and no answer of a server ends while a test runs. */
+const LASTING = { ttl: '1h', wait: '1h', nodeTimeout: '10m' } as const;
+
 async function start(
   nodes: NodeInput[],
   options: Pick<RedlockModuleOptions, 'startupTimeout' | 'credentials'> = {},
 ): Promise<LockService> {
-  const given = { startupTimeout: '20s', ...options } as const;
-  return (await startModule({ nodes, restartGuard: false, ...given })).locks;
+  const given = { startupTimeout: '1m', restartGuard: false, ...LASTING, ...options } as const;
+  return (await startModule({ nodes, ...given })).locks;
 }
 
 const nodesWith = (tls: object): NodeInput[] =>
@@ -50,18 +57,15 @@ const STRANGERS: readonly (readonly [string, (all: Certificates) => Tls])[] = [
 /** Starts that are refused, made at once, as each takes its whole timeout. */
 const refusals = new Map<string, Promise<unknown>>();
 beforeAll(async () => {
-  const refused = (name: string, nodes: NodeInput[]) =>
+  for (const [name, tlsOf] of STRANGERS) {
+    const started = start(nodesWith(tlsOf(certificates)), { startupTimeout: '500ms' });
     refusals.set(
       name,
-      start(nodes, { startupTimeout: '500ms' }).catch((error: unknown) => error),
+      started.catch((error: unknown) => error),
     );
-  for (const [name, tlsOf] of STRANGERS) refused(name, nodesWith(tlsOf(certificates)));
-  refused(
-    'without TLS',
-    servers.map(({ host, port }) => `redis://${host}:${port}`),
-  );
+  }
   await Promise.all(refusals.values());
-}, 60_000);
+});
 
 describe('servers that demand client certificates', () => {
   it('servers that demand client certificates serve locks, waits and releases to clients that have them, also by credentials()', async () => {
@@ -69,7 +73,7 @@ describe('servers that demand client certificates', () => {
     const first = await start(nodesWith({ ca, ...client }));
     const second = await start(nodesWith({ ca }), { credentials: () => ({ tls: client }) });
     const held = await first.acquire('a');
-    const waiting = second.acquire('a', { wait: '20s' });
+    const waiting = second.acquire('a');
     await expect(second.tryAcquire('a')).resolves.toBeNull();
     await held.release();
     const next = await waiting;
@@ -91,7 +95,13 @@ describe('servers that demand client certificates', () => {
   );
 
   it('servers that speak TLS are not reached without it, and the error asks for it', async () => {
-    const { causes } = (await refusals.get('without TLS')) as QuorumUnavailableError;
-    for (const { message } of causes) expect(message).toMatch(/TLS.*rediss:\/\//);
+    const plain = servers.map(({ host, port }) => ({ url: `redis://${host}:${port}` }));
+    const redlock = closing(new Redlock(redisNodes(plain)));
+    redlock.open();
+    const message = expect.stringMatching(/TLS.*rediss:\/\//);
+    const refused = { causes: plain.map(() => ({ message })) };
+    await eventually(() =>
+      expect(redlock.acquire('a', { wait: 0 })).rejects.toMatchObject(refused),
+    );
   });
 });

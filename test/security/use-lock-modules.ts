@@ -16,7 +16,7 @@ export function useLockModules(): (
 ) => Promise<LockModule> {
   const closing = useClosing();
   return async (options, logger = { log() {}, warn() {}, error() {} }) => {
-    const redlock = RedlockModule.forRoot({ startupTimeout: '20s', ...options });
+    const redlock = RedlockModule.forRoot({ startupTimeout: '1m', ...options });
     const builder = Test.createTestingModule({ imports: [redlock] }).setLogger(logger);
     const module = await builder.compile();
     try {
