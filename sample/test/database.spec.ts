@@ -23,7 +23,7 @@ describe('the embedded database of the sample', () => {
     });
     const [{ url }] = (await once(child, 'message')) as [{ url: string }];
     pools = Array.from({ length: HOLDERS }, () => new Pool({ connectionString: url, max: 2 }));
-  }, 60_000);
+  });
 
   afterAll(async () => {
     await Promise.all(pools.map((pool) => pool.end()));

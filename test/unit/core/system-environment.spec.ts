@@ -33,8 +33,11 @@ describe('a timer of the system', () => {
       // Node counts immediates. Were one taken off that is none, an immediate that is alone would never run.
       const ran = new Promise((resolve) => setImmediate(() => resolve('ran')));
       let limit: NodeJS.Timeout | undefined;
+      // Begins after a first timer, so that a process that was stopped comes to its immediates before it is over.
       const late = new Promise((resolve) => {
-        limit = setTimeout(() => resolve('starved'), 2_000);
+        limit = setTimeout(() => {
+          limit = setTimeout(() => resolve('starved'), 2_000);
+        }, 1);
       });
       const outcome = await Promise.race([ran, late]);
       clearTimeout(limit);

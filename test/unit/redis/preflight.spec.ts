@@ -15,10 +15,12 @@ const DOWN: NodeFailure = {
   message: 'not connected: connect ECONNREFUSED',
 };
 
+let runs = 0;
+
 function facts(changes: Partial<NodeFacts> = {}): NodeFacts {
   return {
     kind: 'facts',
-    runId: `run-${Math.random()}`,
+    runId: `run-${(runs += 1)}`,
     version: '7.2.4',
     role: 'master',
     clusterEnabled: false,
