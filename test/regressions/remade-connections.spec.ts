@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
+import type { LockEvent } from '../../lib/core/events.ts';
 import { useRedisCluster, type RedisProcess } from '../e2e/core/support/redis-cluster.ts';
 import { eventsOf, outcomeOf } from './support.ts';
 
@@ -13,21 +14,25 @@ describe('a call without a wait, right after its connections were cut', () => {
 
   /** Ends the connections of these processes, and goes on as soon as each knows: the answer to the command may be read before that. */
   async function cutOff(fleet: readonly RedisProcess[], how: () => Promise<unknown> = cut) {
-    const leavings = ({ events }: RedisProcess) => eventsOf(events, 'node-left').length;
-    const before = fleet.map(leavings);
+    const count = ({ events }: RedisProcess, type: LockEvent['type']) =>
+      eventsOf(events, type).length;
+    const isIn = (each: RedisProcess) => count(each, 'node-joined') > count(each, 'node-left');
+    while (!fleet.every(isIn)) await setImmediate();
+    const before = fleet.map((each) => count(each, 'node-left'));
     await how();
-    for (const [index, process] of fleet.entries())
-      while (leavings(process) === before[index]) await setImmediate();
+    while (fleet.some((each, index) => count(each, 'node-left') === before[index]))
+      await setImmediate();
   }
 
   it('waits until the votes can be asked', async () => {
-    const { redlock } = await cluster.process(LASTING);
+    const process = await cluster.process(LASTING);
+    const { redlock } = process;
     for (let round = 0; round < 10; round += 1) {
       const key = cluster.newKey();
-      await cut();
+      await cutOff([process]);
       const { code } = await outcomeOf(redlock.acquire(key, { wait: 0 }), now);
       expect(code).toBe('granted');
-      await cut();
+      await cutOff([process]);
       expect((await outcomeOf(redlock.tryAcquire(key), now)).code).toBe('null');
     }
   });
