@@ -72,7 +72,7 @@ async function start(options: Partial<RedlockModuleOptions> = {}, providers: any
     { nodes, ttl: '1h', nodeTimeout: 50, wait: '1h', shutdownTimeout: 0, fence, ...options },
   );
   const seats = module.get(Seats);
-  /** Another holder takes the lock, and gives it back when this one knows. */
+  /** Takes the lock for another holder, who gives it back when this one knows. */
   const lose = async () => {
     const lock = seats.locks.current()!;
     await using _other = await occupy(nodes, 'seat:1', { takeOver: true });

@@ -281,7 +281,7 @@ describe('a start over servers that may not vote yet', () => {
     const options = { nodes, ttl: '1s', startupTimeout: '1s' } as const;
     const { starting, locks } = await beginToWait(options);
     for (const { server } of nodes) server.kill();
-    // All at once: it can't look meanwhile.
+    // Time that passes all at once: it can't look meanwhile.
     jest.advanceTimersByTime(3_000);
     for (const { server } of nodes) server.restart({ keepData: false });
     await passUntil(starting, 10);

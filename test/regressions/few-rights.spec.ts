@@ -7,7 +7,7 @@ import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { redisNodes, useRedlocks } from '../support/use-redlocks.ts';
 
 const RULES = requiredAclRules('lock:');
-/** No lease and no wait ends while a test runs. */
+/** Leases and waits that outlast a test. */
 const PATIENT = { ttl: '1h', wait: '1h' } as const;
 const without = (...rights: string[]) =>
   `user few on >password ${RULES} ${rights.map((right) => `-${right}`).join(' ')}`;

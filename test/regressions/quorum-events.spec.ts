@@ -20,7 +20,7 @@ describe.each([
   const addressOf = ({ url }: { readonly url: string }) => new URL(url).host;
 
   it('is said once when it begins, and once when it ends, with the calls that failed meanwhile', async () => {
-    // No connection is given up because a server is slow.
+    // Connections are not given up because a server is slow.
     const process = await cluster.process({ ttl: '1h', nodeTimeout: 200 });
     const { redlock, events } = process;
     await eventually(() => expect(eventsOf(events, 'node-joined')).toHaveLength(size));

@@ -8,7 +8,7 @@ import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { redisNodes } from '../support/use-redlocks.ts';
 import { GOOD_NOTORIOUS_KEYS } from './strange-keys.ts';
 
-/** No lease, no wait and no answer of a server ends while a test runs. */
+/** Leases and waits that outlast a test, as does the time that a server has for its answer. */
 const LASTING = { ttl: '1h', wait: '1h', nodeTimeout: '10m' } as const;
 const keyPrefix = `strange:${randomUUID()}:`;
 let admin: Redis;

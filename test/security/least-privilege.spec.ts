@@ -9,7 +9,7 @@ import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { useLockModules, type LockModule } from './use-lock-modules.ts';
 
 const RULES = requiredAclRules('lock:');
-/** No lease, no wait and no answer of a server ends while a test runs. */
+/** Leases and waits that outlast a test, as does the time that a server has for its answer. */
 const LASTING = { ttl: '1h', wait: '1h', nodeTimeout: '10m' } as const;
 
 describe('the list of rights', () => {

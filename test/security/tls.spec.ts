@@ -29,7 +29,7 @@ beforeAll(async () => {
 });
 afterAll(() => Promise.all((servers ?? []).map((server) => server.stop())));
 
-/** No lease, no wait and no answer of a server ends while a test runs. */
+/** Leases and waits that outlast a test, as does the time that a server has for its answer. */
 const LASTING = { ttl: '1h', wait: '1h', nodeTimeout: '10m' } as const;
 
 async function start(

@@ -46,7 +46,7 @@ export function closeLater<Closable extends { close(): Promise<unknown> }>(
 }
 
 /**
- * From now on time moves only by `jest.advanceTimersByTimeAsync`, for locks, nodes in memory and timers: a machine that stops the
+ * Stops the time of locks, nodes in memory and timers, which only `jest.advanceTimersByTimeAsync` moves: a machine that stops the
  * process takes none of it. Promises and sockets go on. `closeAll` ends it.
  */
 export function stopTime(): void {
