@@ -43,9 +43,3 @@ export function eventsOf<Type extends LockEvent['type']>(
     (event): event is Extract<LockEvent, { readonly type: Type }> => event.type === type,
   );
 }
-
-/** Keeps the event loop busy, as a long computation does. */
-export function blockEventLoop(ms: number): void {
-  const untilMs = performance.now() + ms;
-  while (performance.now() < untilMs);
-}
