@@ -53,8 +53,9 @@ describe('the links of the documentation', () => {
   });
 
   it('stand beside names of files that exist, with or without their ending', () => {
+    // A campaign writes its report to `campaign/out`: a fresh clone has no such folder.
     const named = PAGES.flatMap(({ path, text }) =>
-      [...text.matchAll(/`((?:lib|test|campaign|sample|docs|bench)\/[\w./-]+)`/g)].map(
+      [...text.matchAll(/`((?:lib|test|campaign|sample|docs|bench)\/(?!out\b)[\w./-]+)`/g)].map(
         ([, name]) => [path, name!] as const,
       ),
     );
