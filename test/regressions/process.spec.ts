@@ -100,13 +100,13 @@ describe('a process', () => {
       `
       const frozen = new Redlock(nodes.map(({ address }) => new RedisLockNode('redis://' + address)));
       frozen.open();
-      const warm = await frozen.acquire('thaw');
-      const waiting = frozen.acquire('thaw');
+      const warm = await frozen.acquire('thaw', { wait: '1m' });
+      const waiting = frozen.acquire('thaw', { wait: '1m' });
       await warm.release();
       await (await waiting).release();
       say(process.pid);
       await hear('go');
-      await frozen.acquire('thaw').then(() => say('granted'), (error) => say(String(error)));
+      await frozen.acquire('thaw', { wait: '1m' }).then(() => say('granted'), (error) => say(String(error)));
       process.exit();
       `,
       [link.url],
