@@ -251,7 +251,14 @@ if ticket == '0' then
 end
 if value == kept then return {ticket, -1} end
 if call('ZCARD', queue) < 1000 then
-  call('ZADD', queue, ticket, me)
+  if call('ZADD', queue, ticket, me) == 1 then -- one place for each service: that with another grace goes
+    for _, other in ipairs(call('ZRANGE', queue, 0, -1)) do
+      if other ~= me and string.sub(other, 1, 8) == mark then
+        call('ZADD', queue, '-inf', other)
+        call('ZPOPMIN', queue) -- ZREM would be a right more
+      end
+    end
+  end
   if call('PTTL', queue) < tonumber(ARGV[3]) then call('PEXPIRE', queue, ARGV[3]) end
 end
 local isNamer = not value and nextWaiter(lock) == 1

@@ -70,7 +70,7 @@ export class QueuePlace extends Deadline {
     this.#set = set;
     this.#record = record;
     let graceMs = record.isForSet ? GRACE_OF_SET_MS : LEAST_GRACE_MS;
-    // Grace grows in few steps, because a node takes another text for another process.
+    // The grace grows in few steps: a node looks through its whole queue where the text is another one than before.
     while (graceMs < 4 * set.quorum.roundTripMs + 5) graceMs *= 2;
     this.#graceMs = graceMs;
     const names = new NodeNames(set.options.keyPrefix, [record.key]);

@@ -237,7 +237,7 @@ function freeInMs(
   const waiting = state.queues.get(lock) ?? [];
   if (state.locks.get(lock) === `#${mark}`) return -1;
   if (waiting.length < LONGEST_QUEUE) {
-    const others = waiting.filter((each) => each.member !== member);
+    const others = waiting.filter((each) => markOf(each.member) !== mark);
     state.queues.setForAtLeast(lock, [...others, { member, ticket }].sort(byTicket), lifeMs);
   }
   const isNamer = state.locks.get(lock) === undefined;

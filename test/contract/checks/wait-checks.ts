@@ -143,6 +143,20 @@ export const waitChecks: readonly ContractCheck[] = [
     },
   },
   {
+    name: 'turn: a service has one place in line, though it asks for another grace than before',
+    async run(harness) {
+      const { names, client, bob } = await inLine(harness);
+      await bob.stand(names, BOB, { ticket: 30, graceMs: 200 });
+      const replies = await Promise.all([
+        client.release(names, `${ANA}-1`),
+        client.release(names, `#${EVE}`),
+        client.release(names, `#${BOB}`),
+        client.release(names, `#${BOB}`),
+      ]);
+      expect(replies).toMatchObject([RELEASED, RELEASED, RELEASED, { deleted: 0 }]);
+    },
+  },
+  {
     name: 'turn: without pass the lock stays with its own service for a moment, where others wait',
     async run(harness) {
       const { names, client, bob, ballot } = await inLine(harness);
