@@ -1,5 +1,7 @@
+import type { AcquireRequest } from '../../../lib/core/nodes/lock-node.ts';
+import { markOf } from '../../../lib/core/nodes/node-names.ts';
 import { broke } from '../world/run-context.ts';
-import type { RunContext } from '../world/run-context.ts';
+import type { CompletedGrant, RunContext } from '../world/run-context.ts';
 
 /** Grants of one process in a row begin within that, on slow ways too. */
 const LONGEST_ROW_MS = 40 + 30;
@@ -9,6 +11,9 @@ const LOST_QUEUES = 0.005;
 /**
  * Checks every millisecond that no other process has a key for two rows before one that waits has it for one. A process
  * waits while a quorum of servers has it in the queue of the key; one that was named, and came too late, begins again.
+ *
+ * The order of a hand-over is not promised after a server lost its queue: it is a vote for those who came later. One such server
+ * changes nothing. With a second one, whose turn ran out, so that its vote is anybody's, it takes the turn of those it forgot.
  */
 export function watchPasses(run: RunContext, chance = run.chance.branch('queues')): void {
   const { world, servers, plan, grants } = run;
@@ -18,16 +23,29 @@ export function watchPasses(run: RunContext, chance = run.chance.branch('queues'
     string,
     { readonly tickets: number[]; readonly rows: Map<string, number> }
   >();
+  /** Processes, by their marks, whose places the last server has lost. */
+  const forgotten = new Set<string>();
+  /** Attempts that asked another server while it kept the key for none of those in line. */
+  const unnamed = new Set<string>();
   let row = { mark: '', atMs: -Infinity };
   let seen = 0;
   let crashes = 0;
 
-  const granted = (mark: string, atMs: number): void => {
+  for (const server of servers.slice(0, -1))
+    server.onCommand = ({ kind, request }) => {
+      const { locks, queues } = server.memory.state;
+      const isUnnamed = locks.get(lock) === undefined && queues.get(lock) !== undefined;
+      if (kind === 'acquire' && isUnnamed) unnamed.add((request as AcquireRequest).holder);
+    };
+  const granted = ({ holder, atMs }: CompletedGrant): void => {
+    const mark = markOf(holder);
     const isNewRow = row.mark !== mark || atMs - row.atMs > LONGEST_ROW_MS;
     waiting.delete(mark);
+    forgotten.delete(mark);
     if (!isNewRow) return;
     row = { mark, atMs };
     for (const [other, { rows }] of waiting) {
+      if (unnamed.has(holder) && forgotten.has(other)) continue;
       const had = (rows.get(mark) ?? 0) + 1;
       rows.set(mark, had);
       if (had === 2) broke(run, 'passed-twice', `${other} waits while ${mark} has a second row`);
@@ -37,16 +55,14 @@ export function watchPasses(run: RunContext, chance = run.chance.branch('queues'
     // Turn after a holder that died is promised to nobody.
     if (run.counts.crashes > crashes) waiting.clear();
     crashes = run.counts.crashes;
-    for (; seen < grants.length; seen += 1)
-      granted(grants[seen]!.holder.slice(0, 8), grants[seen]!.atMs);
-    if (servers.length > 1 && chance.happens(LOST_QUEUES))
-      servers.at(-1)!.memory.state.queues.delete(lock);
-    const places = new Map<string, number[]>();
-    for (const { memory } of servers)
-      for (const { member, ticket } of memory.state.queues.get(lock) ?? []) {
-        const mark = member.split(' ')[0]!;
-        places.set(mark, [...(places.get(mark) ?? []), ticket]);
-      }
+    for (; seen < grants.length; seen += 1) granted(grants[seen]!);
+    const { queues } = servers.at(-1)!.memory.state;
+    const isLost = servers.length > 1 && chance.happens(LOST_QUEUES);
+    for (const { member } of queues.get(lock) ?? [])
+      if (isLost) forgotten.add(markOf(member));
+      else forgotten.delete(markOf(member));
+    if (isLost) queues.delete(lock);
+    const places = placesOf(servers, lock);
     for (const [mark, { tickets }] of waiting) {
       const now = places.get(mark) ?? [];
       const isLater = now.some((ticket) => ticket > Math.max(...tickets));
@@ -58,4 +74,15 @@ export function watchPasses(run: RunContext, chance = run.chance.branch('queues'
     world.after(1, look);
   };
   world.after(1, look);
+}
+
+/** Tickets of each process at the servers that have it in the queue, by its mark. */
+function placesOf(servers: RunContext['servers'], lock: string): Map<string, number[]> {
+  const places = new Map<string, number[]>();
+  for (const { memory } of servers)
+    for (const { member, ticket } of memory.state.queues.get(lock) ?? []) {
+      const mark = markOf(member);
+      places.set(mark, [...(places.get(mark) ?? []), ticket]);
+    }
+  return places;
 }

@@ -45,6 +45,8 @@ export class SimulatedServer {
   error: ErrorReply | undefined;
   /** Duration of one command. */
   serviceMs = 0;
+  /** Called before each command. */
+  onCommand: (command: WireCommand) => void = () => {};
   #troubledUntilMs = 0;
   readonly #commandMs: number;
   #worksUntilMs = 0;
@@ -112,6 +114,7 @@ export class SimulatedServer {
   }
 
   execute(command: WireCommand): unknown {
+    this.onCommand(command);
     const reply = this.#execute(command);
     if (this.#trace.on)
       this.#trace.add(
