@@ -1,15 +1,13 @@
 import { EventSink, type LockEvent } from '../core/events.ts';
 import { Configurations } from '../core/nodes/configuration.ts';
-import { askAll, inspectKey, type AskedNodes, type LockInspection } from '../core/nodes/inspect.ts';
+import { askAll, inspectKey, type LockInspection } from '../core/nodes/inspect.ts';
 import { markOf, NodeNames } from '../core/nodes/node-names.ts';
 import type { NodeFacts } from '../core/nodes/lock-node.ts';
-import { listLocks, revokeKey } from '../core/nodes/operate.ts';
+import { listLocks, outage, revokeKey } from '../core/nodes/operate.ts';
 import { waitsForGuard } from '../core/nodes/service.ts';
-import { resolveOptions } from '../core/options/resolve-options.ts';
 import { parseIdentity, processText, type ProcessIdentity } from '../core/process-identity.ts';
-import { systemEnvironment } from '../core/system-environment.ts';
 import { checkNodes, type StartupFinding } from '../redis/preflight.ts';
-import { RedisLockNode } from '../redis/redis-lock-node.ts';
+import { look, type Tool } from './servers.ts';
 
 /** Outcome of a command: what `--json` prints, what it prints otherwise, and the exit code. */
 export interface Outcome {
@@ -18,41 +16,12 @@ export interface Outcome {
   readonly code: 0 | 1 | 3;
 }
 
-interface Tool extends AskedNodes {
-  readonly sessions: readonly { readonly address: string; readonly node: RedisLockNode }[];
-}
-
 interface Reasons {
   readonly by?: string | undefined;
   readonly reason?: string | undefined;
 }
 
 export type Command = (tool: Tool, argument: string, given: Reasons) => Promise<Outcome>;
-
-/** Connects to the nodes, takes part in nothing, and closes them again. @throws RedlockConfigError */
-export async function withNodes(
-  urls: readonly string[],
-  keyPrefix: string,
-  run: (tool: Tool) => Promise<Outcome>,
-): Promise<Outcome> {
-  const options = resolveOptions({ keyPrefix, identity: false, nodeTimeout: '3s' }, urls.length);
-  const nodes = urls.map((url) => new RedisLockNode(url, { keyPrefix, option: '--node' }));
-  const ignore = () => undefined;
-  const tried = nodes.map(
-    (node) =>
-      new Promise<void>((opened) => {
-        const listener = { opened, unreachable: () => opened(), closed: ignore };
-        node.open({ ...listener, turn: ignore, listening: ignore }, { silenceLimitMs: 60_000 });
-      }),
-  );
-  await Promise.all(tried);
-  try {
-    const sessions = nodes.map((node) => ({ address: node.address, node }));
-    return await run({ options, environment: systemEnvironment, sessions });
-  } finally {
-    await Promise.all(nodes.map((node) => node.close()));
-  }
-}
 
 export const ls: Command = async (tool, prefix) => {
   const json = await listLocks(tool, prefix);
@@ -74,35 +43,48 @@ export const inspect: Command = async (tool, key) => {
 
 export const waiters: Command = async (tool, key) => {
   const { locks, processes } = new NodeNames(tool.options.keyPrefix, [key]);
+  const sinceMs = tool.environment.clock.monotonicMs();
   const replies = await look(tool, async (client) => {
     const marks = (await client.zrange(`${locks[0]}#queue`, '0', '-1')).map(markOf);
     const kept = marks.length > 0 ? await client.mget(marks.map((mark) => processes + mark)) : [];
     return marks.map((mark, index) => ({ mark, process: parseIdentity(kept[index]) }));
   });
   const answers = replies.filter(Array.isArray) as { mark: string; process?: ProcessIdentity }[][];
+  if (answers.length < tool.options.quorum)
+    throw outage(tool, sinceMs, [key], replies, 'Mend these nodes.');
   const known = answers.flat();
   const json = [...new Set(known.map(({ mark }) => mark))].map(
     (mark) => known.find((each) => each.mark === mark && each.process) ?? { mark },
   );
   const rows = json.map(({ mark, process }) => [mark, process ? processText(process) : 'unknown']);
-  const code = answers.length < tool.options.quorum ? 3 : 0;
-  return { json, lines: [['HOLDERS BEGIN', 'PROCESS'], ...rows], code };
+  return { json, lines: [['HOLDERS BEGIN', 'PROCESS'], ...rows], code: 0 };
 };
 
 export const revoke: Command = async (tool, key, { by, reason }) => {
-  const json = await revokeKey(tool, key, by, reason);
-  const end = `others get it in ${json.endsInMs} ms`;
-  const state = json.holder === null ? [key, 'free: nothing was revoked'] : [...line(json), end];
+  const { endsInMs, ...found } = await revokeKey(tool, key, by, reason);
   // A quorum of the nodes that were given may be none of those that its holder uses.
-  const findings = configurationFindings(tool, await joined(tool));
-  return { json, lines: [state, ...findings.map(row)], code: findings.length > 0 ? 1 : 0 };
+  const findings = configurationFindings(tool);
+  const isWhole = findings.length === 0;
+  const end = isWhole
+    ? `others get it in ${endsInMs} ms`
+    : 'revoked on these nodes only, so its holder may keep it';
+  const state = found.holder === null ? [key, 'free: nothing was revoked'] : [...line(found), end];
+  const json = { ...found, ...(isWhole ? { endsInMs } : { findings }) };
+  return { json, lines: [state, ...findings.map(row)], code: isWhole ? 0 : 1 };
 };
 
 export const doctor: Command = async (tool) => {
   const { keyPrefix, quorum } = tool.options;
-  const facts = await askAll<NodeFacts>(tool, (node, settle) => node.examine(settle));
-  const known = await joined(tool);
-  const markers = known.map(([text]) => /^\S+ (\d+) (\w+) (\d+) /.exec(text ?? ''));
+  const examined = await askAll<NodeFacts>(tool, (node, settle) => node.examine(settle));
+  // A member of a cluster has said already that it has the locks.
+  const facts = examined.map((reply) =>
+    reply.kind === 'facts' && reply.clusterEnabled
+      ? ({ ...reply, foundBy: 'cluster' } as const)
+      : reply,
+  );
+  const markers = tool.sessions.map(({ kept: [text] }) =>
+    /^\S+ (\d+) (\w+) (\d+) /.exec(text ?? ''),
+  );
   const guards = markers.flatMap((marker) => marker?.[3] ?? []);
   const restartGuard = guards.length > 0 ? guards.some((ms) => ms !== '0') : facts.length > 1;
   const nodes = tool.sessions.map(({ address }, index) => ({ address, reply: facts[index]! }));
@@ -115,7 +97,7 @@ export const doctor: Command = async (tool) => {
   const findings = [
     ...checkNodes(nodes, { quorum, restartGuard, keyPrefix }),
     ...guarded,
-    ...configurationFindings(tool, known),
+    ...configurationFindings(tool),
   ];
   const answering = facts.filter(({ kind }) => kind === 'facts').length;
   const writing = facts.filter((each) => each.kind === 'facts' && !each.refusesWrites).length;
@@ -126,22 +108,12 @@ export const doctor: Command = async (tool) => {
   return { json, lines: json.length > 0 ? json.map(row) : [['nothing found']], code };
 };
 
-/** Marker and configurations that each node keeps. */
-async function joined(tool: Tool): Promise<(readonly (string | null)[])[]> {
-  const { marker } = new NodeNames(tool.options.keyPrefix, []);
-  const kept = await look(tool, (client) => client.mget(marker, `${marker}:configurations`));
-  return kept.map((reply) => (Array.isArray(reply) ? reply : []));
-}
-
 function row({ severity, address = 'all', message }: StartupFinding): string[] {
   return [severity, address, message];
 }
 
 /** Processes whose locks would not exclude those of the nodes that were given. */
-function configurationFindings(
-  { sessions, options }: Tool,
-  kept: readonly (readonly (string | null)[])[],
-): StartupFinding[] {
+function configurationFindings({ sessions, options }: Tool): StartupFinding[] {
   const findings: StartupFinding[] = [];
   const say = (event: LockEvent) => {
     if (event.type !== 'configurations-differ') return;
@@ -153,16 +125,13 @@ function configurationFindings(
   const events = new EventSink(say, () => undefined);
   const configurations = new Configurations(addresses, options.quorum, events);
   const sinceMs = Date.now() - 86_400_000;
-  for (const [index, [, lines]] of kept.entries()) {
+  for (const [index, { kept }] of sessions.entries()) {
+    const [, lines] = kept;
     const recent = (lines ?? '').split('\n').filter((text) => Number.parseInt(text) > sinceMs);
     const texts = recent.map((text) => text.slice(text.indexOf(' ') + 1));
     configurations.joined(index, texts);
   }
   return findings;
-}
-
-function look<Reply>(tool: Tool, send: Parameters<typeof RedisLockNode.prototype.look<Reply>>[0]) {
-  return askAll<Reply>(tool, (node, settle) => (node as RedisLockNode).look(send, settle));
 }
 
 function line({ key, holder, acquiredAt, remainingMs, process, revoked }: LockInspection) {

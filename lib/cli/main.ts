@@ -5,8 +5,9 @@ import { QuorumUnavailableError, RedlockConfigError, RedlockError } from '../cor
 import { oneKey } from '../core/options/lock-keys.ts';
 import { REDLOCK_DEFAULTS } from '../core/options/options.ts';
 import { printable } from '../core/process-identity.ts';
-import { doctor, inspect, ls, revoke, waiters, withNodes } from './commands.ts';
+import { doctor, inspect, ls, revoke, waiters } from './commands.ts';
 import type { Command, Outcome } from './commands.ts';
+import { withServers } from './servers.ts';
 
 const COMMANDS: Readonly<Record<string, readonly [Command, takes: string, does: string]>> = {
   ls: [ls, '[PREFIX]', 'locks that are held, and by whom. Needs a user that may SCAN'],
@@ -17,12 +18,14 @@ const COMMANDS: Readonly<Record<string, readonly [Command, takes: string, does: 
 };
 
 const COMMON = `
-  --node URL         Redis server of the locks, once for each; or REDLOCK_NODES, separated by commas, in the environment
+  --node URL         Redis server of the locks, once for each; or REDLOCK_NODES, separated by commas, in the environment.
+                     With replicas the primary, in a cluster the one that has the key prefix: others say which that is
   --key-prefix TEXT  key prefix of the locks (${REDLOCK_DEFAULTS.keyPrefix})
   --json             JSON in place of lines
   --by TEXT          for revoke: who does it (user and host)
 
-Exit codes: 0 done, 1 held, or something was found, 2 wrong use, or a right is missing, 3 too few servers answer.`;
+Exit codes: 0 done, 1 held (inspect), or something was found (revoke, doctor), 2 wrong use, or a right is missing,
+3 too few servers answer, or have the locks.`;
 
 const OPTIONS = {
   node: { type: 'string', multiple: true },
@@ -37,7 +40,8 @@ async function run(args: string[]): Promise<number> {
   const { values, positionals } = parseArgs({ args, options: OPTIONS, allowPositionals: true });
   const [name = '', argument = '', ...more] = positionals;
   const [command, takes = ''] = COMMANDS[name] ?? [];
-  if (values.help || command === undefined || more.length > 0) {
+  const isTooMany = more.length > 0 || (takes === '' && argument !== '');
+  if (values.help || command === undefined || isTooMany) {
     const usage = Object.entries(COMMANDS).map(([each, [, ...words]]) => [each, ...words]);
     process.stdout.write(`nestjs-fenced-lock COMMAND\n${table(usage)}${COMMON}\n`);
     return values.help ? 0 : 2;
@@ -53,7 +57,7 @@ async function run(args: string[]): Promise<number> {
   const urls = values.node ?? given.map((url) => url.trim()).filter(Boolean);
   if (urls.length === 0)
     throw new RedlockConfigError('--node', undefined, 'give --node URL, or REDLOCK_NODES');
-  const { json, lines, code } = await withNodes(urls, values['key-prefix'], (tool) =>
+  const { json, lines, code } = await withServers(urls, values['key-prefix'], (tool) =>
     command(tool, argument, values),
   );
   process.stdout.write(values.json ? `${JSON.stringify(json, undefined, 2)}\n` : table(lines));
@@ -70,6 +74,11 @@ function table(lines: Outcome['lines']): string {
   );
   return texts.map((text) => `${text.trimEnd()}\n`).join('');
 }
+
+// A reader such as `head` has seen enough when it ends.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error;
+});
 
 run(process.argv.slice(2)).then(
   (code) => (process.exitCode = code),

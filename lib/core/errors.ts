@@ -137,8 +137,9 @@ export class QuorumUnavailableError extends RedlockError {
     readonly causes: readonly NodeCause[],
     /** Advice that helps, at the end of the message. */
     advice = "Retry, or wait longer ('wait'); where it stays, mend what is named here.",
+    /** Words for what found no quorum. */
+    subject = keys.length > 0 ? `for lock ${quoteKeys(keys)}` : 'at the start',
   ) {
-    const subject = keys.length > 0 ? `for lock ${quoteKeys(keys)}` : 'at the start';
     super(
       `No quorum ${subject} after ${Math.round(waitedMs)} ms: ${quorum} of ${nodeCount} nodes must vote. ${listOf(causes)}. ${advice}`,
       keys,

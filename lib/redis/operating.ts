@@ -1,4 +1,5 @@
 import type * as port from '../core/nodes/lock-node.ts';
+import { NodeNames } from '../core/nodes/node-names.ts';
 import type { TimerHandle } from '../core/environment.ts';
 import { systemEnvironment } from '../core/system-environment.ts';
 import { unexpectedReply } from './commands/node-failure.ts';
@@ -40,6 +41,8 @@ export async function listLocks(
   connection: RedisConnection,
   { keyPrefix, keysBegin, most }: port.ListRequest,
 ): Promise<port.ListReply> {
+  // In a cluster a server scans what it has: asked for the marker, it says whether that is where the locks are.
+  await connection.ask((client) => client.exists(new NodeNames(keyPrefix, []).marker));
   const escaped = (keyPrefix + keysBegin).replaceAll(/[\\*?[\]]/g, String.raw`\$&`);
   const names = new Set<string>();
   let cursor = '0';

@@ -133,6 +133,8 @@ function* warningsOf(
   { keyPrefix, restartGuard, maxLagMs }: StartupCheckOptions,
 ): Generator<string> {
   const { version, appendOnly, connectedReplicas, maxmemoryPolicy, runId, missingRights } = facts;
+  // It has no data to lose.
+  if (facts.role === 'sentinel') return;
   if (facts.refusesWrites !== undefined)
     yield `refuses all writes now, and so counts as a node that is down: ${facts.refusesWrites}`;
   // Scripts go into the append-only file and to replicas before version 7.

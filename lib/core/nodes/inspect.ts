@@ -47,7 +47,12 @@ export interface NodeInspection {
 export interface AskedNodes {
   readonly options: Pick<ResolvedOptions, 'keyPrefix' | 'quorum' | 'acquire'>;
   readonly environment: Environment;
-  readonly sessions: readonly { readonly address: string; readonly node: LockNode }[];
+  readonly sessions: readonly {
+    readonly address: string;
+    readonly node: LockNode;
+    /** Stands for all answers of a node that is not to be asked. */
+    readonly refusal?: NodeFailure | undefined;
+  }[];
 }
 
 const NO_ANSWER: NodeFailure = {
@@ -65,8 +70,9 @@ export function askAll<Reply>(
 ): Promise<(Reply | NodeFailure)[]> {
   const { timers } = environment;
   const answers = sessions.map(
-    ({ node }) =>
+    ({ node, refusal }) =>
       new Promise<Reply | NodeFailure>((resolve) => {
+        if (refusal !== undefined) return resolve(refusal);
         const settle = (reply: Reply | NodeFailure) => {
           timers.clear(timer);
           resolve(reply);

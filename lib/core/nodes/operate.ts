@@ -30,11 +30,12 @@ export async function revokeKey(
   by?: string,
   reason?: string,
 ): Promise<RevokedLock> {
-  const { options } = set;
+  const { options, environment } = set;
+  const sinceMs = environment.clock.monotonicMs();
   const found = await inspectKey(set, key);
   const { holder, nodes, revoked, remainingMs } = found;
   const failures = nodes.map(({ failure }) => failure);
-  if (holder === undefined) throw outage(set, [key], failures, 'Nothing was revoked.');
+  if (holder === undefined) throw outage(set, sinceMs, [key], failures, 'Nothing was revoked.');
   if (holder === null || revoked !== undefined) return { ...found, endsInMs: remainingMs };
   const names = new NodeNames(options.keyPrefix, [key]);
   const held = nodes.filter((node) => node.holder === holder);
@@ -46,13 +47,20 @@ export async function revokeKey(
     each.kind === 'revoked' ? (each.remainingMs ?? []) : [],
   );
   if (times.length < options.quorum)
-    throw outage(set, [key], replies, 'It may still be held: look (inspect), and revoke it again.');
+    throw outage(
+      set,
+      sinceMs,
+      [key],
+      replies,
+      'It may still be held: look (inspect), and revoke it again.',
+    );
   return { ...found, endsInMs: times.includes(-1) ? Number.POSITIVE_INFINITY : Math.max(...times) };
 }
 
 /** Finds the locks that are held. @throws QuorumUnavailableError, RedlockConfigError */
 export async function listLocks(set: AskedNodes, keysBegin = ''): Promise<LockList> {
   const { keyPrefix, quorum } = set.options;
+  const sinceMs = set.environment.clock.monotonicMs();
   const request = { keyPrefix, keysBegin, most: MOST_LOCKS };
   const ask = (node: LockNode, settle: (reply: ListReply) => void) => node.list(request, settle);
   const replies = await askAll(set, ask, LIST_TIMEOUT_MS);
@@ -62,7 +70,8 @@ export async function listLocks(set: AskedNodes, keysBegin = ''): Promise<LockLi
     const fix = `use a user with +scan and ~${keyPrefix}*, which the one for locks need not have`;
     throw new RedlockConfigError('nodes', undefined, fix, `listed by this user (${denied})`);
   }
-  if (replies.length - failed.length < quorum) throw outage(set, [], replies, 'Mend these nodes.');
+  if (replies.length - failed.length < quorum)
+    throw outage(set, sinceMs, [], replies, 'Mend these nodes.');
   const listed = replies.flatMap((reply) => (reply.kind === 'listed' ? reply : []));
   const names = listed.flatMap((reply) => reply.names.map((name) => name.slice(keyPrefix.length)));
   const keys = [...new Set(names)].filter((key) => key !== '' && !RESERVED.test(key)).sort();
@@ -77,8 +86,9 @@ export async function listLocks(set: AskedNodes, keysBegin = ''): Promise<LockLi
 }
 
 /** Error for nodes that failed, or have another holder by now. */
-function outage(
-  { options, sessions }: AskedNodes,
+export function outage(
+  { options, environment, sessions }: AskedNodes,
+  sinceMs: number,
   keys: readonly string[],
   answers: readonly (object | undefined)[],
   advice: string,
@@ -87,5 +97,16 @@ function outage(
     const { reason, message } = { reason: 'held', message: 'answered', ...answer } as NodeCause;
     return { address: sessions[index]!.address, reason, message, elapsedMs: 0 };
   });
-  return new QuorumUnavailableError(keys, 0, options.quorum, sessions.length, causes, advice);
+  const { quorum } = options;
+  const waitedMs = environment.clock.monotonicMs() - sinceMs;
+  const subject = keys.length > 0 ? undefined : 'for the list of locks';
+  return new QuorumUnavailableError(
+    keys,
+    waitedMs,
+    quorum,
+    sessions.length,
+    causes,
+    advice,
+    subject,
+  );
 }

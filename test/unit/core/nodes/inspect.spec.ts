@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import type { QuorumUnavailableError } from '../../../../lib/core/errors.ts';
 import { processFactory } from '../support/cluster.ts';
 
 const newProcess = processFactory();
@@ -48,4 +49,14 @@ it('an inspection leads to the process that holds a lock, also while others try,
   expect(await cluster.settle(other.inspect('a'))).toMatchObject({ holder: null });
   await cluster.advance(1_500);
   expect(await cluster.settle(other.inspect('a'))).toMatchObject({ holder: token.holder });
+});
+
+it('a list that too few servers answered says for how long it waited, and speaks of no start', async () => {
+  const { cluster, redlock } = await newProcess();
+  for (const index of [0, 1]) cluster.servers[index]!.freeze();
+  const startedAtMs = cluster.nowMs;
+  const error = (await cluster.failure(redlock.list())) as QuorumUnavailableError;
+  const waitedMs = Math.round(cluster.nowMs - startedAtMs);
+  expect(waitedMs).toBeGreaterThan(0);
+  expect(error.message).toContain(`No quorum for the list of locks after ${waitedMs} ms: 2 of 3`);
 });
