@@ -51,6 +51,7 @@ describe('credentials()', () => {
     const answers = [
       () => Promise.reject(new Error('no token for hunter2-0')),
       () => ({ password: 5 as never }),
+      () => ({ username: 'rotating', pasword: 'hunter2-1' }),
       () => ({ username: 'rotating', password: 'hunter2-1' }),
       () => Promise.reject(new Error('nothing newer than hunter2-1')),
       () => ({ username: 'rotating', password: 'hunter2-2' }),
@@ -65,15 +66,26 @@ describe('credentials()', () => {
     expect(failures).toEqual([
       expect.stringContaining('credentials() failed: no token for ***'),
       expect.stringContaining('username and password as texts'),
+      expect.stringContaining("'credentials.pasword' can't be given: it is unknown"),
     ]);
     await setPassword('hunter2-2');
     await admin.client('KILL', 'USER', 'rotating');
     await driver.untilEvents(3);
     expect(driver.events).toEqual(['opened', expect.stringMatching(/^closed/), 'opened']);
-    expect(failures.slice(2)).toEqual([
+    expect(failures.slice(3)).toEqual([
       expect.stringContaining('credentials() failed: nothing newer than ***'),
     ]);
-    expect(asked).toEqual(Array(5).fill(`${host}:${port}`));
+    expect(asked).toEqual(Array(6).fill(`${host}:${port}`));
+  });
+
+  it('is named as what is waited for, while it has not answered', async () => {
+    const node = new RedisLockNode(server.url, { credentials: () => new Promise(() => undefined) });
+    nodes.push(node);
+    const driver = await NodeDriver.open(node, { connected: false });
+    expect(await driver.inspect(names)).toMatchObject({
+      reason: 'unreachable',
+      message: 'no connection: credentials() has not answered yet',
+    });
   });
 });
 

@@ -1,7 +1,7 @@
 import { Cluster, Command, Redis } from 'ioredis';
 import type { ClusterNode, ClusterOptions, RedisOptions } from 'ioredis';
 import { RedlockConfigError } from '../../core/errors.ts';
-import { kindOf } from '../../core/options/option-names.ts';
+import { checkOptionNames, kindOf } from '../../core/options/option-names.ts';
 import { errorMessage } from '../commands/node-failure.ts';
 import { wireCommandOf } from '../commands/script-command.ts';
 import type { CommandClass, WireCommandClass } from '../commands/script-command.ts';
@@ -32,6 +32,8 @@ export interface NodeCredentials {
   /** Added to the TLS options of the node; an empty object turns TLS on. */
   readonly tls?: RedisOptions['tls'];
 }
+
+const CREDENTIALS = ['username', 'password', 'tls'] satisfies (keyof NodeCredentials)[];
 
 /** Gives what the next connection to a node takes. @param address of the node, as in messages */
 export type CredentialsSource = (address: string) => NodeCredentials | Promise<NodeCredentials>;
@@ -161,6 +163,7 @@ export class ConnectionSource {
     };
     const asked = this.#credentials && Promise.resolve(this.address).then(this.#credentials);
     return asked?.catch(failed).then((given) => {
+      if (given != null) checkOptionNames('credentials()', given, CREDENTIALS, 'credentials');
       const { username = options.username, password = options.password, tls } = given ?? {};
       this.#secrets = [password, ...this.#secrets].slice(0, KEPT_SECRETS);
       if ([username, password].some((text) => text != null && typeof text !== 'string'))

@@ -58,6 +58,7 @@ export class RedisLink implements ConnectionOwner {
 
   /** Reason why there is no connection. */
   get problem(): string {
+    if (this.#current?.client.status === 'wait') return 'credentials() has not answered yet';
     if (this.#problem !== undefined) return this.#problem;
     if (this.#current?.client.stream?.connecting !== false) return 'not connected yet';
     return this.#source.usesTls
