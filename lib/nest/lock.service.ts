@@ -3,11 +3,20 @@ import type { Lock, OwnLocks } from '../core/lock.ts';
 import type { LockInspection } from '../core/nodes/inspect.ts';
 import type { LockList, RevokedLock } from '../core/nodes/operate.ts';
 import type { LockStatus } from '../core/nodes/status.ts';
+import { RedlockConfigError } from '../core/errors.ts';
 import { durationMs } from '../core/options/duration.ts';
+import { checkOptions, kindOf } from '../core/options/option-names.ts';
 import type { AcquireOptions } from '../core/options/options.ts';
 import type { RedlockHost } from './host/redlock-host.ts';
 import { REDLOCK_HOST } from './redlock.constants.ts';
 import { OF_SECTION, type SectionOptions } from './section.ts';
+
+const LIST_OPTIONS = {
+  prefix: (value: unknown, option: string): string => {
+    if (typeof value === 'string') return value;
+    throw new RedlockConfigError(option, undefined, 'give a text', kindOf(value));
+  },
+};
 
 /**
  * Locks for code that is not one method: the same locks, tokens and rules as under `@Fenced`.
@@ -125,11 +134,14 @@ export class LockService {
   /**
    * Finds the locks that a quorum of nodes holds now, up to 10,000. For people: it looks through all keys of each server.
    *
-   * @throws RedlockConfigError when the user of a node may not `SCAN`, which locks do not need
+   * @throws RedlockConfigError when the user of a node may not `SCAN`, which locks do not need, and for other options
    * @throws QuorumUnavailableError when too few nodes answered
    */
-  list(options?: { /** Beginning of the keys. */ readonly prefix?: string }): Promise<LockList> {
-    return this.host.redlock.list(options?.prefix);
+  async list(
+    options: { /** Beginning of the keys. */ readonly prefix?: string } = {},
+  ): Promise<LockList> {
+    const { prefix } = checkOptions('list', LIST_OPTIONS, options);
+    return this.host.redlock.list(prefix);
   }
 
   /**

@@ -49,6 +49,16 @@ describe('LockService', () => {
       { code: 'FENCED_USAGE' },
     ],
     [
+      'a list of a text in place of options',
+      (locks) => locks.list('seat:' as never),
+      { code: 'REDLOCK_CONFIG', option: 'options' },
+    ],
+    [
+      'a list of a number',
+      (locks) => locks.list({ prefix: 5 } as never),
+      { code: 'REDLOCK_CONFIG', option: 'prefix' },
+    ],
+    [
       'a wait of null',
       (locks) => locks.tryAcquire('a', { wait: null } as never),
       { code: 'REDLOCK_CONFIG', option: 'wait' },
