@@ -103,7 +103,9 @@ export const doctor: Command = async (tool) => {
   const writing = facts.filter((each) => each.kind === 'facts' && !each.refusesWrites).length;
   const voting = writing - guarded.length;
   const message = `only ${voting} of ${facts.length} nodes vote now, and a lock needs ${quorum}: nobody gets one`;
-  const json = [...(voting < quorum ? [{ severity: 'error', message } as const] : []), ...findings];
+  // Where a wrong server was given, those that have the locks were not asked.
+  const areOut = voting < quorum && !tool.sessions.some(({ refusal }) => refusal);
+  const json = [...(areOut ? [{ severity: 'error', message } as const] : []), ...findings];
   const code = answering < quorum ? 3 : json.length > 0 ? 1 : 0;
   return { json, lines: json.length > 0 ? json.map(row) : [['nothing found']], code };
 };

@@ -110,6 +110,7 @@ describe('the command line in a cluster', () => {
       const elsewhere = await run([other], ...question, ...tag);
       expect([question, elsewhere.code]).toEqual([question, 3]);
       expect(elsewhere.all).toContain(moved);
+      expect(elsewhere.all).not.toContain('nobody gets one');
       const untagged = await run([owner], ...question);
       expect([question, untagged.code]).toEqual([question, 3]);
       expect(untagged.all).toContain('give --key-prefix with the hash tag');
