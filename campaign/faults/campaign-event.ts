@@ -17,6 +17,7 @@ export type CampaignEvent =
   | ClosedEvent
   | NodeEvent
   | VotedEvent
+  | TakenEvent
   | FaultEvent
   | CutEvent
   | MarkEvent;
@@ -97,6 +98,14 @@ export interface NodeEvent extends Written {
 /** A server said yes to a vote or an extension of `holder`, at some time between `askedAt` and `at`. Where votes are noted. */
 export interface VotedEvent extends Written {
   readonly type: 'voted';
+  readonly holder: string;
+  readonly node: number;
+  readonly askedAt: number;
+}
+
+/** A server said no to an extension of `holder`: another one had the lock at some time between `askedAt` and `at`. */
+export interface TakenEvent extends Written {
+  readonly type: 'taken';
   readonly holder: string;
   readonly node: number;
   readonly askedAt: number;

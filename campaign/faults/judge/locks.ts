@@ -1,7 +1,7 @@
 import { checkHistory, type Violation } from '../../../test/history/check-history.ts';
-import { describeGrant, ms, type Holding } from '../../../test/history/holding.ts';
+import { describeGrant, ms } from '../../../test/history/holding.ts';
 import type { LockHistoryEvent } from '../../../test/history/lock-history.ts';
-import type { VotedEvent } from '../campaign-event.ts';
+import type { TakenEvent, VotedEvent } from '../campaign-event.ts';
 import type { RunFacts } from './facts.ts';
 import { touching, type Interval } from './intervals.ts';
 import { unguardedQuorum } from './node-health.ts';
@@ -41,7 +41,8 @@ function overlapsOf(found: readonly Violation[]): ReadonlyMap<string, Interval> 
 /**
  * Reason why two holders of one key may not both have had it at `until`, by what each server had said to them by then;
  * undefined where their quorums have only such servers in common as forgot one for the other, because its clock moved or
- * because the ttl was over. A holder that was extended has all servers, so that the clocks of a minority take nothing from it.
+ * because the ttl was over. An extension takes every server that no rival has by then: so a minority whose clocks jump takes
+ * nothing from a holder but where rivals had left it a bare quorum.
  */
 function brokenVotes(
   { limits, of, holdings }: RunFacts,
@@ -57,25 +58,32 @@ function brokenVotes(
     if (yes.size * 2 <= limits.nodes) return `only servers ${[...yes].join()} voted for ${holder}`;
   }
   const moves = of('mark').flatMap((mark) => (mark.mark === 'clocks-moved' ? [mark] : []));
-  const isEarlier = ({ granted }: Holding) => granted.holder === earlier;
-  const extendedAt = holdings.find(isEarlier)?.extensions[0]?.at ?? Infinity;
-  const forgets = (first: VotedEvent, second: VotedEvent): boolean =>
-    second.at - first.askedAt >= limits.ttlMs ||
-    moves.some(
-      ({ nodes, from, at }) =>
-        nodes.includes(first.node) &&
-        at >= first.askedAt &&
-        from <= (nodes.length * 2 < limits.nodes ? Math.min(second.at, extendedAt) : second.at),
-    );
+  const grantedAt = holdings.find(({ granted }) => granted.holder === earlier)?.granted.at;
+  /** When the server had certainly forgotten the first vote, if it may have before it gave the second. */
+  const forgottenAt = (first: VotedEvent, second: VotedEvent): number | undefined => {
+    const overAt = first.askedAt + limits.ttlMs;
+    const times = moves
+      .filter(({ nodes, from, at }) => {
+        return nodes.includes(first.node) && at >= first.askedAt && from <= second.at;
+      })
+      .map(({ at }) => at);
+    return second.at < overAt && times.length === 0 ? undefined : Math.min(overAt, ...times);
+  };
   for (let node = 0; node < limits.nodes; node += 1) {
     const ofNode = votes.filter((vote) => vote.node === node).sort((a, b) => a.at - b.at);
-    const isWrong = ofNode.some(
-      (vote, index) =>
-        index > 0 &&
-        vote.holder !== ofNode[index - 1]!.holder &&
-        !forgets(ofNode[index - 1]!, vote),
-    );
-    if (isWrong) return `server ${node} voted for both, and its clock did not move in between`;
+    for (const [index, second] of ofNode.entries()) {
+      const first = ofNode[index - 1];
+      const before = first?.holder ?? earlier;
+      if (before === second.holder) continue;
+      const since = first === undefined ? grantedAt : forgottenAt(first, second);
+      if (since === undefined)
+        return `server ${node} voted for both, and its clock did not move in between`;
+      const isOfFirst = ({ holder, askedAt }: VotedEvent | TakenEvent): boolean =>
+        holder === before && askedAt >= since;
+      const isExtended = votes.some((vote) => isOfFirst(vote) && vote.at <= second.askedAt);
+      const isTaken = of('taken').some((event) => isOfFirst(event) && event.node === node);
+      if (isExtended && !isTaken) return `an extension of ${before} did not take server ${node}`;
+    }
   }
   return undefined;
 }

@@ -131,8 +131,11 @@ export class NotingNode extends RedisLockNode {
     const askedAt = historyNow();
     const node = this.index;
     return (reply) => {
-      if (reply.kind === 'accepted' || reply.kind === 'extended')
-        this.recorder.append({ type: 'voted', holder, node, askedAt, at: historyNow() });
+      const { kind } = reply;
+      const facts = { holder, node, askedAt, at: historyNow() };
+      if (kind === 'accepted' || kind === 'extended')
+        this.recorder.append({ type: 'voted', ...facts });
+      else if (kind === 'lost') this.recorder.append({ type: 'taken', ...facts });
       settle(reply);
     };
   }
