@@ -78,6 +78,20 @@ describe('a held lock that the promoted replica never received has no second hol
     expect(contenders.overlaps).toBe(0);
   });
 
+  it('when the primary is a replica for a while, with failover, and nobody leaves it or joins meanwhile', async () => {
+    const { primary, replica, contenders } = await startStage({
+      ttl: 5_000,
+      failover: { maxLag: 0 },
+    });
+    await replica.follow(primary);
+    await replica.promote();
+    await contenders.hold();
+    await primary.follow(replica);
+    await primary.promote();
+    await contenders.contend(() => Promise.resolve());
+    expect(contenders.overlaps).toBe(0);
+  });
+
   it.each([
     ['lacks the lock', false],
     ['lacks also that its replica was joined', true],

@@ -14,13 +14,16 @@ export const JOIN = defineScript(`
 -- JOIN: write or confirm the marker, which says from when on this start of the server may vote.
 -- KEYS: marker gate configurations
 -- ARGV: W (restart guard, ms; 0 = off), R (floor retention, ms), lowest, highest (protocol versions), configuration, texts, salt
--- configuration: "quorum node1 node2 ..." of the client.  texts: 8 characters for the voting scripts of its release.
+--   [reign]: given where votes are for one reign of the server, and not for all of one start
+-- configuration: "quorum node1 node2 ..." of the client.  texts: 8 characters for the voting scripts of its release, other ones
+--   with reign.
 -- salt: 24 characters, of those of them that it has loaded; empty = none.
 -- marker: "<lowest>-<highest> <voteAfterMs> <reign> <W ms> <R ms> <salts> ...", no TTL; later versions keep the first word, and
 --   may add words.  salts: "-", then "<texts>=<salt>," for the latest four releases.  reign: run id and replication id, which is another one each time a replica becomes the primary.  gate: see ACQUIRE; what it says is from the marker before.
 -- configurations: a line "<ms> <configuration>" for each of the latest 16 that joined within a day, oldest first.
 -- Returns {1, ms, start, salt, others} JOINED, may vote in ms (0 = now); start names this start in votes: 8 characters of its run
---           id; salt is that of voting scripts loaded since this start, or empty; others are the other configurations
+--           id, and with reign its replication id; salt is that of voting scripts loaded since this start, or empty; others are
+--           the other configurations
 --         {-5, lowest, highest, R} DISAGREE: the marker is of other protocol versions or another R; nothing was written
 local call, K, A = redis.call, KEYS, ARGV
 local W, R = tonumber(A[1]), A[2]
@@ -68,24 +71,37 @@ lines[#lines + 1] = string.format('%.0f', now) .. ' ' .. A[5]
 local written = redis.pcall('SET', K[3], table.concat(lines, '\\n'), 'PX', 86400000)
 -- A replica joins nobody; a server without memory does, since it still extends.
 if written.err and string.find(written.err, 'READONLY', 1, true) then return written end
-return {1, math.max(0, voteAfter - now), string.sub(reign, 1, 8), string.match(salts, A[6] .. '=(%w+)') or '', others}
+local start = string.sub(reign, 1, 8) .. (A[8] and string.sub(reign, 41) or '')
+return {1, math.max(0, voteAfter - now), start, string.match(salts, A[6] .. '=(%w+)') or '', others}
 `);
 
-/** Names the voting scripts of this release: two releases do not take each other's for their own. */
-const TEXTS = createHash('sha1')
-  .update([ACQUIRE, EXTEND, BATCH].map(({ sha1 }) => sha1).join())
-  .digest('hex')
-  .slice(0, 8);
+/** Characters of the run id in the name of a start; those of the replication id follow. */
+const RUN_ID_LENGTH = 8;
+
+/** Names the voting scripts of this release, and those with `failover`: nobody takes the others for their own. */
+const [TEXTS, TEXTS_OF_REIGN] = [[], ['reign']].map((more) =>
+  createHash('sha1')
+    .update([...[ACQUIRE, EXTEND, BATCH].map(({ sha1 }) => sha1), ...more].join())
+    .digest('hex')
+    .slice(0, 8),
+) as [string, string];
 
 /**
  * The script for one start of one server. Without arguments it answers whether the server that runs it is that one.
  *
+ * @param start with a replication id: for one reign of that server, from when it became the primary until it is a replica
  * @param salt a new one for each time the text is loaded: so one server at most knows its digest
  */
 export function salted({ text }: Script, start: string, salt: string): Script {
+  const [runId, replicationId] = [start.slice(0, RUN_ID_LENGTH), start.slice(RUN_ID_LENGTH)];
+  // A server that is made a replica keeps its id until it has found its primary, whose id it takes; a promotion gives it a new one.
+  const sameReign = `local replication = redis.call('INFO', 'replication')
+if not (string.find(replication, 'role:master', 1, true) and string.find(replication, 'master_replid:${replicationId}', 1, true))
+then start = '' end
+`;
   return defineScript(`
-local start = '${start}' -- ${salt}
-if not ARGV[1] then return start == string.sub(string.match(redis.call('INFO', 'server'), 'run_id:(%w+)'), 1, 8) and 1 or 0 end
+local start = '${runId}' -- ${salt}
+${replicationId === '' ? '' : sameReign}if not ARGV[1] then return start == string.sub(string.match(redis.call('INFO', 'server'), 'run_id:(%w+)'), 1, 8) and 1 or 0 end
 ${text}`);
 }
 
@@ -95,9 +111,11 @@ export function askToJoin(
   request: JoinRequest,
   salt = '',
 ): Promise<unknown> {
-  const { markerName, restartGuardMs, floorRetentionMs, versions, configuration } = request;
+  const { markerName, restartGuardMs, floorRetentionMs, versions, configuration, failover } =
+    request;
   const names = [markerName, gateName(markerName), `${markerName}:configurations`];
-  const values = [restartGuardMs, floorRetentionMs, ...versions, configuration, TEXTS, salt];
+  const texts = failover ? [TEXTS_OF_REIGN, salt, 'reign'] : [TEXTS, salt];
+  const values = [restartGuardMs, floorRetentionMs, ...versions, configuration, ...texts];
   return connection.ask((client) => client.call('eval', [JOIN.text, 3, ...names, ...values]));
 }
 
@@ -116,7 +134,9 @@ export async function joinServer(
   const joined = parseJoinReply(await askToJoin(connection, request));
   if (joined.kind !== 'joined') return joined;
   const { start, salt, ...reply } = joined;
-  const isMoved = connection.voting !== undefined && connection.voting.start !== start;
+  const runId = (of: string) => of.slice(0, RUN_ID_LENGTH);
+  const isMoved =
+    connection.voting !== undefined && runId(connection.voting.start) !== runId(start);
   const found = salt === '' ? undefined : votingScripts(start, salt);
   const own = latest?.start === start && latest.a !== found?.a ? latest : undefined;
   const took = (voting: VotingScripts): JoinReply => {

@@ -23,7 +23,8 @@ export const ACQUIRE = defineScript(`
 -- ACQUIRE: accept ballot p of attempt o on 1..k locks, all or none.
 -- KEYS: marker gate lock1 floor1 [lock2 floor2 ...]
 -- ARGV: p (ballot, microseconds, 16 digits), holder o, ttlMs
--- marker: see JOIN.  start: 8 characters of the run id of the one server that knows this text, put in front of it by the client.
+-- marker: see JOIN.  start: 8 characters of the run id of the one server that knows this text, put in front of it by the client;
+--   with failover empty where that server is a replica, or was one since it was joined.
 -- floor: "F prev", 16 digits each, so that strings compare like numbers; ballots <= F are refused, prev is what F was before
 --   the last accept.
 -- lock: the holder, or "#" and the first 8 characters of the holders of one service: free to these, and for a moment kept from others.
@@ -35,7 +36,8 @@ export const ACQUIRE = defineScript(`
 --   {-1, limit, nowUs, byClock}  STALE: p <= limit; byClock 1: this node's clock set the limit, not a floor
 --   {-2, ms}                     QUARANTINED: may vote in ms
 --   {-3, nowUs, maxF}            AHEAD: p is more than a day ahead of the clock, and a second above the floors
---   {-4}                         UNJOINED: no marker, or that of another start (its data were replaced), or the clock went back
+--   {-4}                         UNJOINED: no marker, or that of another start (its data were replaced), or the clock went back,
+--                                or this server was a replica since it was joined
 --   error WRONGTYPE              a lock's name holds other data, which is kept
 local call, K, A = redis.call, KEYS, ARGV
 local holder, ttl = A[2], A[3]
@@ -131,7 +133,9 @@ export const EXTEND = defineScript(`
 --   {0}      LOST: a lock has another holder (or is other data), or is missing and its floor passed T
 --   {0, w}   LOST, and the lock has the word w of REVOKE instead of a holder
 --   {-2, ms} QUARANTINED: a lock is missing, and the node may vote in ms
---   {-4}     UNJOINED: a lock is missing, and the node has no marker or that of another start, or its clock went back
+--   {-4}     UNJOINED: a lock is missing, and the node has no marker or that of another start, or its clock went back; or this
+--            server was a replica since it was joined: others may write to the one that was the primary meanwhile
+if start == '' then return {-4} end
 local call, K, A = redis.call, KEYS, ARGV
 local T, holder, ttl = tonumber(A[1]), A[2], tonumber(A[3])
 local values = call('MGET', unpack(K))

@@ -9,6 +9,7 @@ export function joinRequest(changes: Partial<JoinRequest> = {}): JoinRequest {
     floorRetentionMs: FLOOR_RETENTION_MS,
     versions: PROTOCOL_VERSIONS,
     configuration: '1 node:6379',
+    failover: false,
     ...changes,
   };
 }

@@ -107,6 +107,8 @@ export interface JoinRequest {
   readonly versions: readonly [lowest: number, highest: number];
   /** Nodes and quorum of this process: see `configurationText`. */
   readonly configuration: string;
+  /** A replica may take the place of the server: it votes only while it has been the primary ever since it was joined. */
+  readonly failover: boolean;
 }
 
 export type JoinReply =

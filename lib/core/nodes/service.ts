@@ -123,7 +123,7 @@ export abstract class Service {
   }
 
   get linkSettings(): LinkSettings & { readonly join: JoinRequest } {
-    const { acquire, keyPrefix, restartGuardMs, identity: text } = this.options;
+    const { acquire, keyPrefix, restartGuardMs, maxLagMs, identity: text } = this.options;
     const { marker, processes } = new NodeNames(keyPrefix, []);
     return {
       silenceLimitMs: Math.max(2 * acquire.nodeTimeoutMs, MINIMUM_SILENCE_LIMIT_MS),
@@ -133,6 +133,7 @@ export abstract class Service {
         floorRetentionMs: FLOOR_RETENTION_MS,
         versions: PROTOCOL_VERSIONS,
         configuration: this.configurations.text,
+        failover: maxLagMs !== undefined,
       },
       identity: text === undefined ? undefined : { name: processes + this.mark, text },
     };

@@ -80,7 +80,8 @@ export function parseJoinReply(
 ): (Extract<JoinReply, { kind: 'joined' }> & JoinedStart) | Exclude<JoinReply, { kind: 'joined' }> {
   const [code, first, second, third, others, ...more] = fieldsOf(reply);
   if (code === 1 && isCount(first) && isWord(second) && isWord(third) && Array.isArray(others)) {
-    const isJoined = second.length === 8 && others.every((each) => typeof each === 'string');
+    const isJoined =
+      [8, 48].includes(second.length) && others.every((each) => typeof each === 'string');
     const found = { quarantineMs: first, start: second, salt: third };
     const rest = others.length > 0 ? { others } : undefined;
     if (isJoined && more.length === 0) return { kind: 'joined', ...found, ...rest };

@@ -182,7 +182,11 @@ export class RedisLink implements ConnectionOwner {
       this.#current === successor &&
       !(isWhole && successor.voting?.start === first.voting?.start)
     ) {
-      this.#listener.closed?.(isWhole ? 'another server answers at its address' : first.problem);
+      this.#listener.closed?.(
+        isWhole
+          ? 'another server answers at its address, or it was a replica meanwhile'
+          : first.problem,
+      );
       this.#problem = successor.problem;
       if (!this.#isClosed) this.#listener.opened(successor);
     }

@@ -135,6 +135,7 @@ export function extend(
 ): port.ExtendReply {
   const { names, holder, ballot, ttlMs } = request;
   const pairs = pairsOf(names);
+  if (start !== state.runId) return { kind: 'unjoined' };
   const lost = pairs.find((pair) => isLost(state, request, pair));
   if (lost !== undefined) {
     const other = state.locks.get(lost.lock);
@@ -298,7 +299,7 @@ export function list(state: MemoryState, request: port.ListRequest): port.ListRe
 /** Whether this server may vote now, from the marker that join wrote. */
 function votingRight(state: MemoryState, names: port.LockNames, start: string) {
   const marker = state.markers.get(names.marker);
-  if (marker?.runId !== start) return { kind: 'unjoined' } as const;
+  if (marker?.runId !== start || start !== state.runId) return { kind: 'unjoined' } as const;
   const leftMs = Math.ceil((marker.voteAfterMs * 1000 - state.nowMicros()) / 1000);
   // More than the whole quarantine is left: the clock went back since the join.
   if (leftMs > marker.restartGuardMs) return { kind: 'unjoined' } as const;

@@ -56,6 +56,7 @@ export class SimulatedServer {
   readonly #rate: number;
   readonly #backlog: (() => void)[] = [];
   #dump: MemorySnapshot | undefined;
+  #reigns = 0;
 
   constructor(world: World, trace: Trace, index: number, settings: ServerSettings, commandMs = 0) {
     this.#commandMs = commandMs;
@@ -140,15 +141,13 @@ export class SimulatedServer {
 
   /**
    * Lets its replica take its place behind the same address, with the data of the dump where replication lags, and it becomes the
-   * replica. Not before somebody joined it, and not with data from before that: then nothing says that it ever was the primary.
+   * replica. A promotion begins another reign, which the memory servers call another run.
    */
   swap(lags: boolean): void {
-    const { state } = this.memory;
-    const isJoined = ({ markers }: Pick<MemorySnapshot, 'markers'>): boolean =>
-      [...markers.values()].some(({ runId }) => runId === state.runId);
-    if (!this.running || !isJoined(state)) return;
-    const lagging = lags && this.#dump !== undefined && isJoined(this.#dump);
-    this.#standby.state.load(lagging ? this.#dump! : this.memory.snapshot());
+    if (!this.running) return;
+    const { state } = this.#standby;
+    state.load((lags && this.#dump) || this.memory.snapshot());
+    state.runId = `${this.name}-reign-${(this.#reigns += 1)}`;
     [this.memory, this.#standby] = [this.#standby, this.memory];
     this.#dump = undefined;
   }
