@@ -20,6 +20,8 @@
  * Each of these breaks the rule or the premise it names, and the checker finds a history that breaks a property:
  *   NO_GUARD          a promoted server votes as soon as somebody joined it
  *   SHORT_GUARD       … after a tick less than W
+ *   JOINED_BEFORE     … until somebody joins it, for clients that joined it when it was the primary before, and have kept their
+ *                     connections since
  *   NO_MIN_REPLICAS   the old primary takes writes without end
  *   EXTEND_AT_ONCE    a promoted server extends a lock whose validity may end while the old primary still takes writes: there
  *                     the same lock, which nobody extends, is over then
@@ -115,7 +117,11 @@ bit takesNoWrites, hasLooked;
 
 /* ---- On a server: one atomic script each -------------------------------------------------------------------------- */
 
+#ifdef JOINED_BEFORE
+#define MAY_VOTE(n) (n == 0 || now >= servers[n].voteAfter)
+#else
 #define MAY_VOTE(n) (n == 0 || (isJoined && now >= servers[n].voteAfter))
+#endif
 #define GUARD_LIMIT(n) (servers[n].voteAfter > GUARD / 2 -> servers[n].voteAfter - GUARD / 2 : 0)
 #define IS_STALE(n, p) (p <= servers[n].floor || p <= GUARD_LIMIT(n))
 #ifdef EXTEND_AT_ONCE
