@@ -3,7 +3,7 @@ import { NodeNames } from '../core/nodes/node-names.ts';
 import type { TimerHandle } from '../core/environment.ts';
 import { systemEnvironment } from '../core/system-environment.ts';
 import { unexpectedReply } from './commands/node-failure.ts';
-import { isPttl } from './commands/replies.ts';
+import { isCount } from './commands/replies.ts';
 import type { RedisConnection } from './connection/redis-connection.ts';
 import { defineScript } from './scripts.ts';
 
@@ -11,14 +11,18 @@ import { defineScript } from './scripts.ts';
 
 const REVOKE = defineScript(`
 -- REVOKE: put a value in place of o; the lock stays taken as long as it would be, and at least for leastMs.
--- KEYS: lock
+-- KEYS: lock floor
 -- ARGV: holder o, value "revoked:...", leastMs
--- Returns ms for which it stays taken, -1 = without TTL; false: the lock has not this holder, and nothing was written.
+-- Returns ms for which it stays taken; false: the lock has not this holder, and nothing was written;
+--   error WRONGTYPE: the lock's name holds other data, which is kept. A vote writes a TTL, and a floor.
 local call, lock = redis.call, KEYS[1]
 if call('GET', lock) ~= ARGV[1] then return false end
-call('SET', lock, ARGV[2], 'KEEPTTL')
 local left, least = call('PTTL', lock), tonumber(ARGV[3])
-if left == -1 or left >= least then return left end
+if left == -1 or call('EXISTS', KEYS[2]) == 0 then
+  return redis.error_reply('WRONGTYPE ' .. lock .. ' holds data that is no lock')
+end
+call('SET', lock, ARGV[2], 'KEEPTTL')
+if left >= least then return left end
 call('PEXPIRE', lock, least)
 return least
 `);
@@ -31,9 +35,10 @@ export async function revokeLock(
   connection: RedisConnection,
   { names, holder, value, leastMs }: port.RevokeRequest,
 ): Promise<port.RevokeReply> {
-  const script = [REVOKE.text, 1, names.locks[0]!, holder, value, Math.ceil(leastMs)];
+  const [lock = '', floor = ''] = names.pairs;
+  const script = [REVOKE.text, 2, lock, floor, holder, value, Math.ceil(leastMs)];
   const reply = await connection.ask((client) => client.call('eval', script));
-  if (reply === null || isPttl(reply)) return { kind: 'revoked', remainingMs: reply };
+  if (reply === null || isCount(reply)) return { kind: 'revoked', remainingMs: reply };
   return unexpectedReply('revoke', reply);
 }
 

@@ -284,6 +284,7 @@ export const INSPECT = defineScript(`
 -- ARGV: beginning of the names of processes
 -- Returns {pttlMs, maxF, holder, process}: of the lock that is held longest, -1 = without TTL, and what its process wrote of
 --   itself, or false; {0, maxF, false, false} when all are free; maxF as digits.
+--   error WRONGTYPE: a lock's name holds data that is no text
 local call, K = redis.call, KEYS
 local values = call('MGET', unpack(K))
 local maxF, highest, pttl, holder = 0, '0', 0, false
@@ -295,6 +296,8 @@ for i = 1, #K, 2 do
     local left = call('PTTL', K[i])
     if left < -1 then left = 0 end
     if not holder or left == -1 or (pttl ~= -1 and left > pttl) then pttl, holder = left, values[i] end
+  elseif not values[i] and call('EXISTS', K[i]) == 1 then
+    return redis.error_reply('WRONGTYPE ' .. K[i] .. ' holds data that is no lock')
   end
 end
 return {pttl, highest, holder, holder and call('MGET', ARGV[1] .. string.sub(holder, 1, 8))[1]}

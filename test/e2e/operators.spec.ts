@@ -124,6 +124,28 @@ describe('a lock that is revoked', () => {
     expect(again.endsInMs).toBeGreaterThan(0);
   });
 
+  const noLock = {
+    message: expect.stringMatching(/^WRONGTYPE lock:data holds data that is no lock/),
+  };
+
+  it.each([
+    ['a hash', 'hset', ['lock:data', 'important', 'yes'], { failure: noLock }],
+    ['a text', 'set', ['lock:data', 'important'], { holder: 'important' }],
+  ])('is none where %s of somebody else lies, which is named and kept', async (...row) => {
+    const [, command, data, seen] = row;
+    const redlock = await open(redisNodes(servers));
+    const dumps = () => Promise.all(admins.map((admin) => admin.dump('lock:data')));
+    await Promise.all(admins.map((admin) => admin.del('lock:data')));
+    await Promise.all(admins.map((admin) => admin.call(command, data)));
+    const before = await dumps();
+    const refusal = await failure(redlock.revoke('data', 'ana'));
+    const causes = servers.map(() => expect.objectContaining(noLock));
+    expect(refusal).toMatchObject({ code: 'QUORUM_UNAVAILABLE', causes });
+    expect((refusal as Error).message).toContain('Nothing was revoked.');
+    expect((await redlock.inspect('data')).nodes).toMatchObject(servers.map(() => seen));
+    expect(await dumps()).toEqual(before);
+  });
+
   it('of which fewer than a quorum know is an error, and stays held', async () => {
     const nodes = redisNodes(servers);
     const redlock = await open(nodes, { ttl: '1h' });

@@ -27,7 +27,10 @@ export interface LockNode {
   /** Hands all that was collected to the socket, in one write. */
   flush(): void;
   inspect(request: InspectRequest, settle: (reply: InspectReply) => void): void;
-  /** Puts a value in place of the holder, where the lock has this one: it stays taken, and its holder finds out. */
+  /**
+   * Puts a value in place of the holder, where the lock has this one: it stays taken, and its holder finds out. Data that no vote
+   * wrote are refused, and kept.
+   */
   revoke(request: RevokeRequest, settle: (reply: RevokeReply) => void): void;
   /** Finds the names of locks, and others under the prefix. Needs a right that nothing else does. */
   list(request: ListRequest, settle: (reply: ListReply) => void): void;
@@ -242,7 +245,7 @@ export interface RevokeRequest {
 }
 
 export type RevokeReply =
-  /** `remainingMs`: for how long the lock stays taken, -1 = without TTL; `null`: it had not this holder, and nothing was written. */
+  /** `remainingMs`: for how long the lock stays taken; `null`: it had not this holder, and nothing was written. */
   { readonly kind: 'revoked'; readonly remainingMs: number | null } | NodeFailure;
 
 export interface ListRequest {

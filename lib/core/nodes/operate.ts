@@ -11,7 +11,7 @@ const INSPECTIONS_AT_ONCE = 100;
 
 /** State of a key before it was revoked, and when it is free. `holder` is null where nobody held it: then nothing was done. */
 export interface RevokedLock extends LockInspection {
-  /** Time after which others get the key, at the latest; infinite for a key without TTL, which no client of this package writes. */
+  /** Time after which others get the key, at the latest. */
   readonly endsInMs: number;
 }
 
@@ -46,15 +46,12 @@ export async function revokeKey(
   const times = replies.flatMap((each) =>
     each.kind === 'revoked' ? (each.remainingMs ?? []) : [],
   );
-  if (times.length < options.quorum)
-    throw outage(
-      set,
-      sinceMs,
-      [key],
-      replies,
-      'It may still be held: look (inspect), and revoke it again.',
-    );
-  return { ...found, endsInMs: times.includes(-1) ? Number.POSITIVE_INFINITY : Math.max(...times) };
+  if (times.length < options.quorum) {
+    const isKept = replies.every((each) => each.kind === 'failed' && each.nothingWritten);
+    const look = 'It may still be held: look (inspect), and revoke it again.';
+    throw outage(set, sinceMs, [key], replies, isKept ? 'Nothing was revoked.' : look);
+  }
+  return { ...found, endsInMs: Math.max(...times) };
 }
 
 /** Finds the locks that are held. @throws QuorumUnavailableError, RedlockConfigError */

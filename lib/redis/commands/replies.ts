@@ -108,7 +108,7 @@ function fieldsOf(reply: unknown): readonly unknown[] {
 }
 
 /** Numbers of the protocol are all integers from 0 to 2^53 - 1. */
-function isCount(value: unknown): value is number {
+export function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
@@ -121,6 +121,6 @@ function isText(value: unknown): value is string | null {
   return value === null || typeof value === 'string';
 }
 
-export function isPttl(value: unknown): value is number {
+function isPttl(value: unknown): value is number {
   return value === -1 || isCount(value);
 }

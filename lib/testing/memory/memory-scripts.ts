@@ -2,7 +2,7 @@ import type * as port from '../../core/nodes/lock-node.ts';
 import { markOf } from '../../core/nodes/node-names.ts';
 import { revokedText } from '../../core/process-identity.ts';
 import { MAX_DURATION_MS } from '../../core/options/duration.ts';
-import { NOT_AN_INTEGER } from './memory-fault.ts';
+import { failure, NOT_AN_INTEGER } from './memory-fault.ts';
 import {
   type LockPair,
   type Marker,
@@ -283,8 +283,12 @@ export function inspect(state: MemoryState, { names }: port.InspectRequest): por
 /** REVOKE: puts a value in place of a holder. */
 export function revoke(state: MemoryState, request: port.RevokeRequest): port.RevokeReply {
   const { names, holder, value, leastMs } = request;
-  const lock = names.locks[0]!;
+  const [pair] = pairsOf(names) as [LockPair];
+  const { lock } = pair;
   if (state.locks.get(lock) !== holder) return { kind: 'revoked', remainingMs: null };
+  // A vote writes a TTL, and a floor.
+  if (state.locks.remainingMs(lock) === -1 || state.floors.get(pair.floor) === undefined)
+    return failure('error', `WRONGTYPE ${lock} holds data that is no lock`);
   state.locks.setForAtLeast(lock, value, Math.ceil(leastMs));
   return { kind: 'revoked', remainingMs: state.locks.remainingMs(lock) };
 }

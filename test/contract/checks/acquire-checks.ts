@@ -43,6 +43,31 @@ export const acquireChecks: readonly ContractCheck[] = [
     },
   },
   {
+    name: 'revoke: puts its value in place of a holder, and never in place of what no vote wrote',
+    async run(harness) {
+      const { names, lock, floor, client, ballot } = await oneKey(harness);
+      const noLock = {
+        kind: 'failed',
+        nothingWritten: true,
+        reason: 'error',
+        message: `WRONGTYPE ${lock} holds data that is no lock`,
+      };
+      for (const ttlMs of [null, 50_000]) {
+        await harness.writeLock(lock, 'other-program', ttlMs);
+        expect(await client.revoke(names, 'other-program')).toEqual(noLock);
+        expect(await harness.readLock(lock)).toMatchObject({ holder: 'other-program' });
+      }
+      await harness.deleteLock(lock);
+      await client.acquire(names, 'holder', ballot, 50_000);
+      expect(await client.revoke(names, 'another')).toEqual({ kind: 'revoked', remainingMs: null });
+      expect(await client.revoke(names, 'holder')).toMatchObject({ kind: 'revoked' });
+      expect(await harness.readLock(lock)).not.toMatchObject({ holder: 'holder' });
+      expect(await harness.readFloor(floor)).toMatchObject({ floor: ballot });
+      await harness.writeLock(lock, 'other-program', null);
+      expect(await client.revoke(names, 'other-program')).toEqual(noLock);
+    },
+  },
+  {
     name: 'acquire: AHEAD beyond a day past the clock, also above a floor within that day, and writes nothing',
     async run(harness) {
       const { names, lock, floor, client, ballot } = await oneKey(harness);
