@@ -18,7 +18,7 @@ import { inspectKey, type LockInspection } from './nodes/inspect.ts';
 import { listLocks, revokeKey, type LockList, type RevokedLock } from './nodes/operate.ts';
 import type { LockNode } from './nodes/lock-node.ts';
 import { NodeSet } from './nodes/node-set.ts';
-import { statusOf, type LockStatus } from './nodes/status.ts';
+import { stateOf, statusOf, type LockStatus } from './nodes/status.ts';
 import { normalizeKeys, oneKey } from './options/lock-keys.ts';
 import type { AcquireOptions, RedlockOptions, WithLockOptions } from './options/options.ts';
 import { kindOf } from './options/option-names.ts';
@@ -29,9 +29,6 @@ import { Acquisition, type WaitingRoom } from './waiting/acquisition.ts';
 import { Admission } from './waiting/admission.ts';
 import { KnownProcesses } from './waiting/known-processes.ts';
 import { cancel, cancelOnAbort, ignoreAbort, type Call } from './waiting/call.ts';
-
-/** Longest time that a try without a quorum counts: where un-ready means no calls, only time can end that. */
-const LONGEST_OUTAGE_MS = 10_000;
 
 /** Mutual exclusion and fencing tokens over N independent nodes: Redlock with strict ballots (docs/internals/protocol.md). */
 export class Redlock {
@@ -90,23 +87,26 @@ export class Redlock {
   }
 
   async ready(timeoutMs: number): Promise<boolean> {
-    const untilMs = this.#set.clock.nowMs + timeoutMs;
-    for (let leftMs = timeoutMs; ; leftMs = untilMs - this.#set.clock.nowMs) {
-      // A remembered outage ends by time alone; nothing else would look then.
-      const lookInMs = Math.min(leftMs, this.#outageMs > 0 ? this.#outageMs : Infinity);
+    const { sessions, clock } = this.#set;
+    const untilMs = clock.nowMs + timeoutMs;
+    for (;;) {
+      const { nowMs } = clock;
+      // Restart guards end by time alone; nothing else would look then.
+      const guards = sessions.map(({ votesAtMs }) => votesAtMs).filter((atMs) => atMs > nowMs);
+      const lookInMs = Math.ceil(Math.min(untilMs, ...guards) - nowMs);
       await this.#until(lookInMs, () => this.isClosing || this.#isReady);
-      if (this.#isReady || this.isClosing || this.#set.clock.nowMs >= untilMs) return this.#isReady;
+      if (this.#isReady || this.isClosing || clock.nowMs >= untilMs) return this.#isReady;
     }
   }
 
   get #isReady(): boolean {
-    return !this.isClosing && this.votesInMs < Number.POSITIVE_INFINITY && this.#outageMs <= 0;
+    return !this.isClosing && this.#votesMissing === 0;
   }
 
-  /** Time for which the latest try still counts if it found no quorum. */
-  get #outageMs(): number {
-    const { quorum, clock } = this.#set;
-    return quorum.missedAtMs + Math.min(this.options.maxTtlMs, LONGEST_OUTAGE_MS) - clock.nowMs;
+  get #votesMissing(): number {
+    const { sessions, clock } = this.#set;
+    const voting = sessions.filter((session) => stateOf(session, clock.nowMs) === 'voting');
+    return Math.max(0, this.options.quorum - voting.length);
   }
 
   held(): OwnLocks {
@@ -125,12 +125,11 @@ export class Redlock {
     const { sessions, clock } = this.#set;
     const { nowMs } = clock;
     const nodes = sessions.map((session) => statusOf(session, nowMs));
-    const voting = nodes.filter(({ state }) => state === 'voting').length;
     const { held, waiting } = this.held();
     return {
       ready: this.#isReady,
-      degraded: this.#isReady && voting < nodes.length,
-      votesMissing: Math.max(0, this.options.quorum - voting),
+      degraded: this.#isReady && nodes.some(({ state }) => state !== 'voting'),
+      votesMissing: this.#votesMissing,
       nodes,
       held: held.length,
       waiting: waiting.length,

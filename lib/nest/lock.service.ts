@@ -164,9 +164,9 @@ export class LockService {
    * Resolves, for health checks, to true as soon as locks can be had as far as known, to false after `timeoutMs`, and to false at
    * once during shutdown.
    *
-   * A quorum of nodes must be connected, and the latest try for any lock must have found one. A try without a quorum counts until
-   * another one finds a quorum, or for `maxTtl`, but not longer than ten seconds: without calls nothing else would find out that
-   * the servers are well again. Nodes that restarted may still be waiting to vote.
+   * A quorum of nodes must vote: one that is away, silent, refuses votes or waits for its restart guard does not. A node that refused
+   * votes is asked each second whether it takes them again, so that it is found out without calls. What it refused without saying
+   * why counts for ten seconds.
    */
   async ready(timeoutMs: number): Promise<boolean> {
     return this.host.redlock.ready(durationMs('timeoutMs', timeoutMs));

@@ -50,7 +50,7 @@ export interface RedlockModuleOptions extends RedlockOptions {
   /**
    * Waits, after a quorum has joined, until it may vote, so that the first call gets its lock: new servers, and those that were
    * restarted together, may not vote for `maxTtl` (`restartGuard`). The log says for how long. Where
-   * `maxTtl` is longer than `startupTimeout`, the start does not wait, and a warning says when they vote. `false`: start at once,
+   * that is longer than `startupTimeout`, the start does not wait, and a warning says when they vote. `false`: start at once,
    * and let calls wait. @default true
    */
   readonly waitForVotes?: boolean;

@@ -231,7 +231,7 @@ describe('a start over servers that may not vote yet', () => {
   it.each<[string, Partial<RedlockModuleOptions>]>([
     ['with waitForVotes: false', { waitForVotes: false }],
     ['where the guard is longer than startupTimeout, of which it warns', { startupTimeout: '5s' }],
-  ])('starts at once %s', async (_, options) => {
+  ])('starts at once, and is not ready, %s', async (_, options) => {
     const { recorder, locks } = await passUntil(
       start({ nodes: fresh(), ttl: '30s', ...options }),
       1,
@@ -239,6 +239,7 @@ describe('a start over servers that may not vote yet', () => {
     expect(recorder.lines.join('\n')).not.toContain('Waiting');
     const warning = options.startupTimeout ? /vote in [.\d]+ s.*'startupTimeout' of 30 s/ : /^$/;
     expect(recorder.warnings).toMatch(warning);
+    expect(await locks.ready(0)).toBe(false);
     await expect(lockAtOnce(locks)).rejects.toMatchObject(quarantined);
   });
 

@@ -62,6 +62,8 @@ describe.each([
 });
 
 describe('the outage of a quorum that is connected', () => {
+  const server = useRedisCluster(1);
+
   it.each([
     [3, 2],
     [1, 1],
@@ -81,6 +83,35 @@ describe('the outage of a quorum that is connected', () => {
       await cluster.advance(200);
       expect(storyOf(process)).toMatchObject([lost, { type: 'quorum-back', refusedCalls: 0 }]);
       await cluster.settle(process.redlock.withLock('a', () => undefined, { wait: 0 }));
+    },
+  );
+
+  it.each([
+    ['has no memory', 'maxmemory', '1'],
+    ['lacks a replica', 'min-replicas-to-write', '1'],
+  ])(
+    'is one, however often a server that %s is joined and refuses, and ends without a call',
+    async (_, setting, value) => {
+      const process = await server.process();
+      const { redlock } = process;
+      await server.command('CONFIG', 'SET', setting, value);
+      for (let call = 1; call <= 3; call += 1) {
+        await expect(redlock.acquire('a', { wait: 0 })).rejects.toEqual(refused);
+        const [joins = 0] = await server.calls('eval');
+        await server.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+        await eventually(async () =>
+          expect((await server.calls('eval'))[0]).toBeGreaterThanOrEqual(joins + 1),
+        );
+        await eventually(() => expect(redlock.status().nodes[0]!.state).toMatch(/refusing|voting/));
+        // Whatever it is called now: it was joined.
+        expect(storyOf(process)).toMatchObject([{ type: 'quorum-lost' }]);
+      }
+      expect(await redlock.ready(0)).toBe(false);
+      await server.command('CONFIG', 'SET', setting, '0');
+      expect(await redlock.ready(60_000)).toBe(true);
+      expect(storyOf(process).slice(1)).toMatchObject([{ type: 'quorum-back', refusedCalls: 3 }]);
+      await redlock.withLock('a', () => undefined, { wait: 0 });
+      expect(storyOf(process)).toHaveLength(2);
     },
   );
 

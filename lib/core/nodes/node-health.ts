@@ -1,12 +1,27 @@
 import { Alarm } from './deadlines.ts';
-import type { Service } from './service.ts';
+import type { LockNode, NodeFacts, NodeFailure } from './lock-node.ts';
+import type { Service, ServiceNode } from './service.ts';
 
 const FAILING_AFTER = 3;
 /** Time that a node may be away before the reason is reported. */
 const ABSENCE_MS = 2_000;
+/** Pause between two looks at a node that refuses votes. */
+const LOOK_PAUSE_MS = 1_000;
+/** Time for which a refusal counts that the node itself does not explain: where un-ready means no calls, only time can end that. */
+const UNEXPLAINED_MS = 10_000;
 
 /** Fault of a vote: no answer in time, or the node itself refused it. */
 type Fault = 'timeout' | 'acquire' | 'extend';
+
+/** The part of a session that its health looks at. */
+type Examined = Pick<ServiceNode, 'address' | 'state' | 'votesAtMs'> & { readonly node: LockNode };
+
+/** Asks a node that was joined, and does not vote, whether it would. */
+class Look extends Alarm {
+  isAsked = false;
+  /** From when on it is believed that all is well: at once where the node had said what was wrong. */
+  believesFromMs = 0;
+}
 
 /** Health of one node: how it does, and what listeners know of it. */
 export class NodeHealth {
@@ -18,49 +33,71 @@ export class NodeHealth {
   faults = 0;
   /** When it began to vote, or ceased to, as far as that was reported. */
   changedAtMs: number;
-  readonly #address: string;
+  readonly #session: Examined;
   readonly #set: Service;
+  readonly #onWell: () => void;
   readonly #absence = new Alarm(() => this.#isAway());
+  readonly #look = new Look(() => this.look());
   #lastFault: Fault = 'timeout';
 
-  constructor(address: string, set: Service) {
-    this.#address = address;
+  /** @param onWell called when a look found that the node votes again */
+  constructor(session: Examined, set: Service, onWell: () => void) {
+    this.#session = session;
     this.#set = set;
+    this.#onWell = onWell;
     this.changedAtMs = set.clock.nowMs;
   }
 
   fault(fault: Fault, message: string): void {
     this.faults += 1;
     if (fault !== 'timeout' || this.faults === 1) this.#lastFault = fault;
+    if (fault !== 'timeout') this.#doubt();
     if (this.faults >= FAILING_AFTER) this.failing(message);
+    else if (fault !== 'timeout') this.look();
   }
 
   /** Answered in time. A server without memory extends, and names holders: only an accepted lock ends the refusals of locks. */
   works(did?: 'acquire' | 'extend'): void {
     if (did === 'acquire' || did === this.#lastFault || this.#lastFault === 'timeout')
       this.faults = 0;
-    if (this.faults < FAILING_AFTER) this.#announce(0);
+    if (this.faults === 0) this.#announce(0);
   }
 
+  /** A server that refuses votes is joined all the same, since it may extend: what it refused before has it asked first. */
   joined(quarantineMs: number, isMoved: boolean): void {
+    if (this.faults > 0 && this.#lastFault !== 'timeout' && !isMoved) {
+      this.#look.believesFromMs = 0;
+      return this.look();
+    }
     this.faults = 0;
     this.#announce(quarantineMs, isMoved);
   }
 
   left(message: string): void {
     this.problem = message;
+    this.#doubt();
     if (this.reported !== 'joined') return;
     this.#becomes('left');
     this.away();
+    const { address } = this.#session;
     const hasQuorum = !this.#set.quorum.isMissing;
-    this.#set.events.emit({ type: 'node-left', address: this.#address, message, hasQuorum });
+    this.#set.events.emit({ type: 'node-left', address, message, hasQuorum });
   }
 
   failing(reason: string): void {
     if (this.reported === 'failing') return;
     this.#becomes('failing');
     this.problem = reason;
-    this.#set.events.emit({ type: 'node-failing', address: this.#address, reason });
+    this.#set.events.emit({ type: 'node-failing', address: this.#session.address, reason });
+    this.look();
+  }
+
+  /** Asks a node that was joined whether it votes, and again until it does: nothing else finds that out where no calls come. */
+  look(): void {
+    if (this.#look.isAsked || this.#session.state !== 'voting') return;
+    this.#look.isAsked = true;
+    const { nowMs } = this.#set.clock;
+    this.#session.node.examine((reply) => this.#said(reply, nowMs));
   }
 
   away(): void {
@@ -68,7 +105,33 @@ export class NodeHealth {
   }
 
   close(): void {
-    this.#set.alarms.cancel(this.#absence);
+    for (const alarm of [this.#absence, this.#look]) this.#set.alarms.cancel(alarm);
+  }
+
+  #doubt(): void {
+    this.#look.believesFromMs = this.#set.clock.nowMs + UNEXPLAINED_MS;
+  }
+
+  #said(reply: NodeFacts | NodeFailure, askedAtMs: number): void {
+    this.#look.isAsked = false;
+    const { state, votesAtMs } = this.#session;
+    if (state !== 'voting') return;
+    const { alarms, clock, options } = this.#set;
+    const { nowMs } = clock;
+    const refusal = refusalIn(reply);
+    const isInTime = nowMs - askedAtMs <= options.acquire.nodeTimeoutMs;
+    if (refusal !== undefined) {
+      this.faults = FAILING_AFTER;
+      this.#lastFault = 'acquire';
+      this.#look.believesFromMs = 0;
+      this.failing(refusal);
+      this.problem = refusal;
+    } else if (isInTime && reply.kind === 'facts' && nowMs >= this.#look.believesFromMs) {
+      this.faults = 0;
+      this.#announce(Math.max(0, votesAtMs - nowMs));
+      this.#onWell();
+    }
+    if (this.reported !== 'joined') alarms.set(this.#look, LOOK_PAUSE_MS, nowMs);
   }
 
   #becomes(reported: NodeHealth['reported']): void {
@@ -80,7 +143,7 @@ export class NodeHealth {
     if (this.reported === 'joined') return;
     this.#becomes('joined');
     this.#set.alarms.cancel(this.#absence);
-    const joined = { type: 'node-joined', address: this.#address, quarantineMs } as const;
+    const joined = { type: 'node-joined', address: this.#session.address, quarantineMs } as const;
     this.#set.events.emit(isMoved ? { ...joined, isMoved } : joined);
   }
 
@@ -89,4 +152,10 @@ export class NodeHealth {
     if (this.#set.clock.nowMs - this.#absence.dueMs > ABSENCE_MS / 4) this.away();
     else this.failing(this.problem);
   }
+}
+
+/** What a node says against votes; undefined where it says nothing, or could not be asked. */
+function refusalIn(reply: NodeFacts | NodeFailure): string | undefined {
+  if (reply.kind === 'facts') return reply.refusesWrites;
+  return reply.reason === 'error' ? reply.message : undefined;
 }

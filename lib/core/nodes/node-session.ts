@@ -88,7 +88,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
     this.node = node;
     this.#set = set;
     this.#listener = listener;
-    this.health = new NodeHealth(node.address, set);
+    this.health = new NodeHealth(this, set, () => listener.joined());
     this.#outbox = new ReleaseOutbox(node, set);
   }
 
@@ -172,8 +172,6 @@ export class NodeSession extends Deadline implements LockNodeListener {
     if (this.state !== 'voting') return;
     this.health.isSilent = true;
     this.health.failing('no answer on its connection, nor on a second one');
-    const { quorum, clock } = this.#set;
-    if (!quorum.isAnswering) quorum.missedAtMs = clock.nowMs;
   }
 
   spoke(): void {
@@ -181,9 +179,8 @@ export class NodeSession extends Deadline implements LockNodeListener {
     const isDue = this.#connection.sentAtMs.length > 0;
     if (this.state !== 'voting' || !this.health.isSilent || isDue) return;
     this.health.isSilent = false;
-    if (this.#set.quorum.isAnswering) this.#set.quorum.missedAtMs = Number.NEGATIVE_INFINITY;
-    this.#listener.joined();
     this.health.works();
+    this.#listener.joined();
   }
 
   /** Stands in line there, once it has joined. */
@@ -333,10 +330,8 @@ export class NodeSession extends Deadline implements LockNodeListener {
     // Node that forgets votes first.
     if (this.#rejoin.forgotten <= 1) {
       this.health.problem = 'connection lost';
-      // Outage that was found before is outdated.
-      this.#set.quorum.missedAtMs = Number.NEGATIVE_INFINITY;
       this.health.joined(quarantineMs, isMoved);
-    }
+    } else this.health.look();
     this.#listener.joined();
     this.#set.configurations.joined(this.index, others);
   }

@@ -188,8 +188,6 @@ export class Quorum {
   roundTripMs = 2;
   /** When a quorum of nodes last answered a try. */
   lastAnswerAtMs = Number.NEGATIVE_INFINITY;
-  /** When a try for a lock last found no quorum, if none has found one since. */
-  missedAtMs = Number.NEGATIVE_INFINITY;
   /** Outage that lasts. Before the first quorum it has no beginning, and is no news. */
   outage: Outage | undefined = {
     sinceMs: Number.NEGATIVE_INFINITY,
@@ -211,13 +209,6 @@ export class Quorum {
     const joined = this.#set.sessions.filter(({ state }) => state === 'voting');
     const times = joined.map(({ votesAtMs }) => votesAtMs).sort((one, other) => one - other);
     return times[this.#set.options.quorum - 1] ?? Number.POSITIVE_INFINITY;
-  }
-
-  /** A quorum has joined, and is not known to be silent. */
-  get isAnswering(): boolean {
-    const { sessions, options } = this.#set;
-    const answers = ({ state, health }: ServiceNode) => state === 'voting' && !health.isSilent;
-    return sessions.filter(answers).length >= options.quorum;
   }
 
   /** Says whether too few nodes vote now, as far as that was reported. */

@@ -23,15 +23,15 @@ export interface NodeStatus {
   readonly reason?: string;
   /** Time that its latest vote took, with what that waited in this process. Absent before the first. */
   readonly roundTripMs?: number;
-  /** Version of the server, as of the start of this process. Absent where unknown. */
+  /** Version of the server when it was last examined: at the start of this process, or after a fault. Absent where unknown. */
   readonly version?: string;
-  /** Role of the server, as of the start of this process: a primary is a `master`. Absent where unknown. */
+  /** Role of the server at that time: a primary is a `master`. Absent where unknown. */
   readonly role?: string;
 }
 
 /** State of a lock service, as its process knows it. */
 export interface LockStatus {
-  /** Answer that `ready(0)` gives: locks can be had, as far as known. A quorum has joined; it may be in quarantine. */
+  /** Answer that `ready(0)` gives: locks can be had, as far as known. No vote is missing, and this process is not closing. */
   readonly ready: boolean;
   /** Service is ready, but not all nodes vote: fewer further failures are tolerated. */
   readonly degraded: boolean;
@@ -69,7 +69,7 @@ export function statusOf(session: NodeSession, nowMs: number): NodeStatus {
   };
 }
 
-function stateOf({ state, health, votesAtMs }: NodeSession, nowMs: number): NodeState {
+export function stateOf({ state, health, votesAtMs }: NodeSession, nowMs: number): NodeState {
   if (state === 'closed') return 'down';
   if (state !== 'voting') return state;
   if (health.isSilent) return 'silent';

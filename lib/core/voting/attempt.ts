@@ -113,11 +113,8 @@ export class Attempt {
     const listener = this.#listener;
     this.#mayHold |= votes.mayHaveWritten;
     const { quorum, options } = this.#set;
-    if (votes.voted >= votes.quorum) {
-      quorum.missedAtMs = Number.NEGATIVE_INFINITY;
-      // Rounds that lose count as well, or a caller that lost because of a long one would never measure another.
-      if (round.isDecided) quorum.measured(round);
-    }
+    // Rounds that lose count as well, or a caller that lost because of a long one would never measure another.
+    if (votes.voted >= votes.quorum && round.isDecided) quorum.measured(round);
     const decision = votes.decideBallot(0);
     const validUntilMs = validityEndMs(startedAtMs, ttlMs, options.driftFactor);
     const isInTime = validUntilMs - endedAtMs >= ttlMs * MINIMUM_VALIDITY;
@@ -146,8 +143,6 @@ export class Attempt {
       return;
     }
     const finding = this.#findingOf(round);
-    // A restart guard is none for others.
-    if (finding === 'outage' && !votes.isQuarantined) quorum.missedAtMs = endedAtMs;
     if (finding === 'contention') listener.refused(endedAtMs);
     // Release of a holder that a quorum has names the next one.
     const isAnswered = votes.voted >= votes.quorum || this.#isCancelled;
