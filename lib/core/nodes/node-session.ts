@@ -118,6 +118,13 @@ export class NodeSession extends Deadline implements LockNodeListener {
     return false;
   }
 
+  /** Votes that were asked since `sinceMs` left only now: the time of their answers runs from here. */
+  left(sinceMs: number, nowMs: number): void {
+    const { sentAtMs } = this.#connection;
+    const first = sentAtMs.findIndex((atMs) => atMs >= sinceMs);
+    if (first !== -1) sentAtMs.fill(nowMs, first);
+  }
+
   release(request: ReleaseRequest, untilMs: number, by?: ReleaseCollector): boolean {
     if (this.state === 'closed' || this.state === 'down') {
       this.#outbox.keep(request, untilMs);

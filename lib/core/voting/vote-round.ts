@@ -65,15 +65,18 @@ export class VoteRound extends Deadline implements VoteCollector {
       if (session.ask(this, nowMs)) isCollected = true;
     }
     this.#isSending = false;
+    const writtenAtMs = this.#set.clock.nowMs;
     if (isCollected) this.#set.outgoing.flushLater(this);
+    else this.#left(writtenAtMs);
     if (this.votes.isDecided(this.vote.kind)) this.#end(true);
     // Writing may have taken its time, which is none of the nodes'.
-    else answers.set(this, this.timeoutMs, this.#set.clock.nowMs);
+    else answers.set(this, this.timeoutMs, writtenAtMs);
   }
 
   /** The bytes have left: whatever this process did until now, the nodes have their whole time to answer. */
   sent(nowMs: number): void {
     this.#sentAtMs = nowMs;
+    this.#left(nowMs);
     if (!this.ended && nowMs - this.startedAtMs >= 1)
       this.#set.answers.set(this, this.timeoutMs, nowMs);
   }
@@ -127,6 +130,12 @@ export class VoteRound extends Deadline implements VoteCollector {
     const message = `did not run for ${pausedMs} ms, and then too little of the ttl was left of a vote that it had won`;
     const said = causes.filter(({ reason }) => reason !== 'not-awaited');
     return [{ address: 'this process', reason: 'timeout', message, elapsedMs }, ...said];
+  }
+
+  /** No node owes an answer to what this process had not written yet. */
+  #left(nowMs: number): void {
+    if (nowMs - this.startedAtMs < 1) return;
+    for (const session of this.#set.sessions) session.left(this.startedAtMs, nowMs);
   }
 
   #end(isDecided: boolean): void {

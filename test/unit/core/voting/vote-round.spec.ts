@@ -64,6 +64,49 @@ describe('frozen nodes', () => {
   });
 });
 
+describe('a process that was stopped before its votes had left', () => {
+  /** Lets the process be stopped while it writes the next vote: to the nodes one by one, or all of them at the end of the tick. */
+  function stopInNextVote({ cluster, nodes }: Process, atEndOfTick: boolean): void {
+    const leave: (() => void)[] = [];
+    let stopMs = 1_700;
+    const write = (send: () => void) => {
+      cluster.environment.skip(stopMs);
+      stopMs = 0;
+      send();
+    };
+    for (const node of nodes) {
+      const acquire = node.acquire.bind(node);
+      node.acquire = (...vote) => {
+        const send = () => void acquire(...vote);
+        if (atEndOfTick) leave.push(send);
+        else write(send);
+        return atEndOfTick;
+      };
+      node.flush = () => {
+        for (const send of leave.splice(0)) write(send);
+      };
+    }
+  }
+
+  it.each([
+    ['one by one', false],
+    ['at the end of the tick', true],
+  ])('%s does not take the nodes for silent: a held key is busy', async (_, atEndOfTick) => {
+    const process = await newProcess({}, 5);
+    const { cluster, nodes } = process;
+    cluster.servers[4]!.kill();
+    cluster.occupy('b', [0, 1, 2, 3], 60_000);
+    for (const node of nodes.slice(2)) node.latencyMs = 40;
+    await cluster.advance(3_000);
+    stopInNextVote(process, atEndOfTick);
+    const lock = process.redlock.acquire('a');
+    await cluster.environment.flush();
+    await cluster.advance(13);
+    expect(await tryOnce(process, 'b')).toMatchObject({ code: 'LOCK_BUSY' });
+    await cluster.settle(lock);
+  });
+});
+
 describe('the time that a round took', () => {
   it('makes a grant none when nearly the whole ttl is over, and keeps what a node said', async () => {
     const process = await newProcess({ ttl: 1_000, nodeTimeout: 300 }, 5);
