@@ -114,10 +114,7 @@ export class QueuePlace extends Deadline {
 
   /** Looks again when the turn of the process before it is over, for which the key is kept for so long. */
   standBy(keptMs: number): void {
-    const { alarms, clock } = this.#set;
-    const { nowMs } = clock;
-    const pauseMs = keptMs + this.#afterTurnMs;
-    if (this.#kept === 0 && this.dueMs > nowMs + pauseMs) alarms.set(this, pauseMs, nowMs);
+    if (this.#kept === 0) this.#lookIn(keptMs);
   }
 
   /**
@@ -158,7 +155,7 @@ export class QueuePlace extends Deadline {
     if (reply.kind === 'failed') return;
     this.#tickets[session.index] ??= reply.ticket;
     if (round !== this.#round || this.#isCalled) return;
-    const { alarms, clock, quorum } = this.#set;
+    const { clock, quorum } = this.#set;
     this.#freeInMs[session.index] = Math.max(0, reply.freeInMs);
     if (reply.freeInMs < 0) this.turn(session);
     const freeInMs = this.#atQuorum(this.#freeInMs);
@@ -169,7 +166,14 @@ export class QueuePlace extends Deadline {
     // Leases in answers may be votes that are given back: no evidence of a holder, but a reason not to ask before.
     if (foreign !== undefined)
       this.#record.foreign = { ...foreign, untilMs: clock.nowMs + freeInMs + slackMs };
-    if (freeInMs < POLL_MS) alarms.set(this, freeInMs + this.#afterTurnMs, clock.nowMs);
+    if (freeInMs < POLL_MS) this.#lookIn(freeInMs);
+  }
+
+  /** Looks again when that time is over, unless it does before: an answer may be older than the turn that it heard of. */
+  #lookIn(ms: number): void {
+    const { alarms, clock } = this.#set;
+    const pauseMs = ms + this.#afterTurnMs;
+    if (this.dueMs > clock.nowMs + pauseMs) alarms.set(this, pauseMs, clock.nowMs);
   }
 
   /** The least number that a quorum of nodes does not exceed; undefined while fewer have answered. */
