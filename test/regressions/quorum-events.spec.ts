@@ -62,7 +62,7 @@ describe.each([
 });
 
 describe('the outage of a quorum that is connected', () => {
-  const server = useRedisCluster(1);
+  const single = useRedisCluster(1);
 
   it.each([
     [3, 2],
@@ -92,22 +92,22 @@ describe('the outage of a quorum that is connected', () => {
   ])(
     'is one, however often a server that %s is joined and refuses, and ends without a call',
     async (_, setting, value) => {
-      const process = await server.process();
+      const process = await single.process();
       const { redlock } = process;
-      await server.command('CONFIG', 'SET', setting, value);
+      await single.command('CONFIG', 'SET', setting, value);
       for (let call = 1; call <= 3; call += 1) {
         await expect(redlock.acquire('a', { wait: 0 })).rejects.toEqual(refused);
-        const [joins = 0] = await server.calls('eval');
-        await server.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+        const [joins = 0] = await single.calls('eval');
+        await single.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
         await eventually(async () =>
-          expect((await server.calls('eval'))[0]).toBeGreaterThanOrEqual(joins + 1),
+          expect((await single.calls('eval'))[0]).toBeGreaterThanOrEqual(joins + 1),
         );
         await eventually(() => expect(redlock.status().nodes[0]!.state).toMatch(/refusing|voting/));
         // Whatever it is called now: it was joined.
         expect(storyOf(process)).toMatchObject([{ type: 'quorum-lost' }]);
       }
       expect(await redlock.ready(0)).toBe(false);
-      await server.command('CONFIG', 'SET', setting, '0');
+      await single.command('CONFIG', 'SET', setting, '0');
       expect(await redlock.ready(60_000)).toBe(true);
       expect(storyOf(process).slice(1)).toMatchObject([{ type: 'quorum-back', refusedCalls: 3 }]);
       await redlock.withLock('a', () => undefined, { wait: 0 });
