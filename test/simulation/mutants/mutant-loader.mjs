@@ -1,19 +1,17 @@
 // node --import ./test/simulation/mutants/mutant-loader.mjs: runs our TypeScript as it is, except for the edits in SIMULATED_EDITS.
-import { readFile } from 'node:fs/promises';
-import { register } from 'node:module';
+import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { isMainThread } from 'node:worker_threads';
-import { compile } from '../../support/typescript-loader.mjs';
-
-if (isMainThread) register(import.meta.url);
+import { compile, useHook } from '../../support/typescript-loader.mjs';
 
 const edits = JSON.parse(process.env.SIMULATED_EDITS ?? '[]');
 
-/** Module hook, which node calls on its loader thread. */
-export async function load(url, context, nextLoad) {
+useHook(import.meta.url, load);
+
+/** Module hook for the files that are edited. */
+export function load(url, context, nextLoad) {
   const mine = edits.filter(({ file }) => url.startsWith('file:') && url.endsWith(`/${file}`));
   if (mine.length === 0) return nextLoad(url, context);
-  let text = await readFile(fileURLToPath(url), 'utf8');
+  let text = readFileSync(fileURLToPath(url), 'utf8');
   for (const { file, find, replace } of mine) {
     const parts = text.split(find);
     if (parts.length !== 2) {
