@@ -9,7 +9,7 @@ import { parseIdentity, processText, type ProcessIdentity } from '../core/proces
 import { checkNodes, type StartupFinding } from '../redis/preflight.ts';
 import { look, type Tool } from './servers.ts';
 
-/** Outcome of a command: what `--json` prints, what it prints otherwise, and the exit code. */
+/** The outcome of a command: what `--json` prints, what it prints otherwise, and the exit code. */
 export interface Outcome {
   readonly json: unknown;
   readonly lines: readonly (readonly string[])[];
@@ -114,7 +114,7 @@ function row({ severity, address = 'all', message }: StartupFinding): string[] {
   return [severity, address, message];
 }
 
-/** Processes whose locks would not exclude those of the nodes that were given. */
+/** The processes whose locks would not exclude those of the nodes that were given. */
 function configurationFindings({ sessions, options }: Tool): StartupFinding[] {
   const findings: StartupFinding[] = [];
   const say = (event: LockEvent) => {

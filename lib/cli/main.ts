@@ -64,7 +64,7 @@ async function run(args: string[]): Promise<number> {
   return code;
 }
 
-/** Columns as wide as their longest cell, but for the last. */
+/** Makes columns as wide as their longest cell, but for the last one. */
 function table(lines: Outcome['lines']): string {
   const widths = [0, 1, 2].map((at) =>
     Math.max(...lines.map((line) => (at + 1 < line.length ? line[at]!.length : 0))),

@@ -5,13 +5,13 @@ import { resolveOptions } from '../core/options/resolve-options.ts';
 import { systemEnvironment } from '../core/system-environment.ts';
 import { RedisLockNode } from '../redis/redis-lock-node.ts';
 
-/** Server that was given. */
+/** A server that the user gave. */
 interface Server {
   readonly address: string;
   readonly node: RedisLockNode;
   /** Present where another server has the locks: every command gets it in place of an answer. */
   readonly refusal?: NodeFailure | undefined;
-  /** Marker and configurations that the server keeps; empty where it did not say. */
+  /** The marker and the configurations that the server keeps; empty where it did not say. */
   readonly kept: readonly (string | null)[];
 }
 
@@ -73,7 +73,7 @@ async function introduce(tool: Tool): Promise<Tool> {
   return { ...tool, sessions };
 }
 
-/** Says which server to give in place of one that does not have the locks, or has old ones. */
+/** Says which server the user should give instead, where this one does not have the locks or has old ones. */
 function misplacement(info: string, refused: string): string | undefined {
   const field = (pattern: RegExp) => pattern.exec(info)?.[1] ?? 'unknown';
   if (/^redis_mode:sentinel/m.test(info))

@@ -103,7 +103,7 @@ export class LockBusyError extends RedlockError {
     readonly causes: readonly NodeCause[] = [],
     /** Whether this process itself holds one of the keys: another call of it, a lock that it forgot to release, or `minHold`. */
     readonly isHeldHere = false,
-    /** Process that holds it, and since when, for people. Missing where that is not known yet: nobody waits for it. */
+    /** The process that holds it, and since when, for people. It is missing where that is not known yet: no call waits for this fact. */
     readonly process?: string,
   ) {
     const holder = isHeldHere
@@ -137,7 +137,7 @@ export class QuorumUnavailableError extends RedlockError {
     readonly causes: readonly NodeCause[],
     /** Advice that helps, at the end of the message. */
     advice = "Retry, or wait longer ('wait'); where it stays, mend what is named here.",
-    /** Words for what found no quorum. */
+    /** The words for what found no quorum. */
     subject = keys.length > 0 ? `for lock ${quoteKeys(keys)}` : 'at the start',
   ) {
     super(
@@ -172,7 +172,7 @@ export class LockLostError extends RedlockError {
     readonly causes: readonly NodeCause[] = [],
     /** Result of the protected work, when it had finished all the same. */
     readonly result?: unknown,
-    /** Words on who revoked it, and why. */
+    /** The words on who revoked it, and why. */
     readonly revoked?: string,
     message = lossMessage(keys, reason, token, causes, revoked),
   ) {

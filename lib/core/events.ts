@@ -2,7 +2,7 @@ import { inspect } from 'node:util';
 import type { LockLostError, NodeCause, StaleTokenError } from './errors.ts';
 import { inModuleContext } from './system-environment.ts';
 
-/** Method under `@Fenced` that made a call for a lock. */
+/** The method under `@Fenced` that made a call for a lock. */
 export interface Caller {
   /** The method, `Class.method`; absent for calls of `LockService`. */
   readonly where?: string;
@@ -16,11 +16,11 @@ export interface AboutKeys extends Caller {
   readonly keys: readonly string[];
 }
 
-/** Fields of events about a lock that was granted. */
+/** The fields that every event about a granted lock has. */
 export interface AboutLock extends AboutKeys {
   /** Value of the token; the ballot while a token source has not issued one. */
   readonly token: number;
-  /** Random identity of the holder, as the nodes know it and `inspect` shows it. */
+  /** The random identity of the holder, as the nodes know it and `inspect` shows it. */
   readonly holder: string;
 }
 
@@ -30,7 +30,7 @@ export interface AfterWait {
 }
 
 interface WithHold {
-  /** Time since it was granted. */
+  /** The time since it was granted. */
   readonly heldMs: number;
 }
 
@@ -45,7 +45,7 @@ interface WithValidity {
 }
 
 interface AboutNode {
-  /** Host and port, never a password. */
+  /** The host and the port, never a password. */
   readonly address: string;
 }
 
@@ -63,7 +63,7 @@ export type LockEvent =
       AfterWait & {
         readonly type: 'acquired';
         readonly tries: number;
-        /** Time of the round trip to a quorum that got it. */
+        /** The time of the round trip to the quorum that granted it. */
         readonly roundTripMs: number;
       })
   /** A caller found the lock held until its wait was over. */
@@ -81,7 +81,7 @@ export type LockEvent =
    * or the validity ends.
    */
   | (AboutLock & WithHold & { readonly type: 'overdue' })
-  /** Lock without `maxHold` has been held for ten ttl, and is extended further. Once. */
+  /** A lock without `maxHold` has been held for ten ttl, and is extended further. It is said once. */
   | (AboutLock & WithHold & { readonly type: 'held-long' })
   /** The last section ended, and the nodes are being notified; once for each lock that was not lost. */
   | (AboutLock & WithHold & { readonly type: 'released' })

@@ -44,23 +44,23 @@ export interface Lock {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-/** Lock that this process holds: in use, or kept for its `minHold`. */
+/** A lock that this process holds: it is in use, or is kept for its `minHold`. */
 export interface OwnLock extends AboutLock {
-  /** Time since it was granted. */
+  /** The time since it was granted. */
   readonly heldMs: number;
-  /** Time for which the nodes keep it, unless it is extended or released. */
+  /** The time for which the nodes keep it, unless it is extended or released. */
   readonly remainingMs: number;
-  /** Number of its users: its holder, and sections that joined it. 0 when only `minHold` keeps it. */
+  /** How many use it: its holder, and the sections that joined it. It is 0 when only `minHold` keeps it. */
   readonly sections: number;
 }
 
-/** Call of this process that waits for its lock. */
+/** A call of this process that waits for its lock. */
 export interface WaitingCall extends AboutKeys, AfterWait {}
 
-/** Locks and calls of this process, those that have lasted longest first. */
+/** The locks and calls of this process, those that have lasted longest first. */
 export interface OwnLocks {
-  /** Locks that this process holds. */
+  /** The locks that this process holds. */
   readonly held: readonly OwnLock[];
-  /** Calls that wait for their lock. */
+  /** The calls that wait for their lock. */
   readonly waiting: readonly WaitingCall[];
 }

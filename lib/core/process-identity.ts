@@ -1,19 +1,19 @@
 import { RedlockConfigError } from './errors.ts';
 import { describeProcess } from './system-environment.ts';
 
-/** Process as it described itself: for people only, because all who may use the locks may write it. */
+/** A process as it described itself: for people only, because all who may use the locks may write it. */
 export interface ProcessIdentity {
-  /** Name of the machine, or the pod. */
+  /** The name of the machine, or the pod. */
   readonly host?: string;
-  /** Number of the process there. */
+  /** The number of the process there. */
   readonly pid?: number;
   /** `npm_package_name`, or the file that was started. */
   readonly application?: string;
   /** `npm_package_version`. */
   readonly version?: string;
-  /** Time of its start, as ISO 8601. */
+  /** The time of its start, as ISO 8601. */
   readonly startedAt?: string;
-  /** Words that the option `identity` returned, in place of all others. */
+  /** The words that the option `identity` returned, in place of all others. */
   readonly text?: string;
 }
 
@@ -25,7 +25,7 @@ export function identityOf(own: (() => string) | undefined): string {
   return JSON.stringify(own === undefined ? describeProcess() : { text });
 }
 
-/** Reads that; undefined where it is missing or something else. */
+/** Reads what {@link identityOf} wrote; undefined where it is missing or something else. */
 export function parseIdentity(kept: string | null | undefined): ProcessIdentity | undefined {
   try {
     const said = JSON.parse(kept ?? 'null') as unknown;
@@ -35,7 +35,7 @@ export function parseIdentity(kept: string | null | undefined): ProcessIdentity 
   }
 }
 
-/** Line about a process, for people; short, and without what could steer a terminal. */
+/** A line about a process, for people: short, and without what could steer a terminal. */
 export function processText(process: ProcessIdentity): string {
   const { application = 'a process', version = '', host, pid, startedAt, text } = process;
   const line = text ?? `${application} ${version} on ${host} (pid ${pid}, started ${startedAt})`;
@@ -55,7 +55,7 @@ export function revokedText(value: string | null | undefined): string | undefine
   return value?.startsWith(REVOKED) ? printable(value.slice(REVOKED.length)) : undefined;
 }
 
-/** Value that says by whom and why a lock was revoked. */
+/** The value that says by whom and why a lock was revoked. */
 export function revokedValue(by: unknown, reason: unknown): string {
   return `${REVOKED}by ${printable(by ?? 'somebody')}: ${printable(reason ?? 'no reason given')}`;
 }

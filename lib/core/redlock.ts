@@ -91,7 +91,7 @@ export class Redlock {
     const untilMs = clock.nowMs + timeoutMs;
     for (;;) {
       const { nowMs } = clock;
-      // Restart guards end by time alone; nothing else would look then.
+      // A restart guard ends by time alone, and nothing else would look then.
       const guards = sessions.map(({ votesAtMs }) => votesAtMs).filter((atMs) => atMs > nowMs);
       const lookInMs = Math.ceil(Math.min(untilMs, ...guards) - nowMs);
       await this.#until(lookInMs, () => this.isClosing || this.#isReady);
@@ -191,7 +191,7 @@ export class Redlock {
     return currentSection(this)?.handle;
   }
 
-  /** Method under `@Fenced` in whose section this async context is. */
+  /** The method under `@Fenced` in whose section this async context is. */
   get caller(): Caller | undefined {
     return currentSection(this)?.calledBy;
   }

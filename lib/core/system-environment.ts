@@ -52,7 +52,7 @@ const systemTimers: Timers = {
   clear: (handle) => (handle as (() => void) | undefined)?.(),
 };
 
-/** Facts of this process by which people find it. */
+/** The facts by which people find this process. */
 export function describeProcess(): object {
   const { npm_package_name: application, npm_package_version: version } = process.env;
   return {
@@ -64,7 +64,7 @@ export function describeProcess(): object {
   };
 }
 
-/** Moment of a token; undefined where its number is no time, or ahead of the clock. */
+/** The moment that a token names; undefined where its number is no time, or ahead of the clock. */
 export function pastMoment(token: number, { clock }: Pick<Environment, 'clock'>): Date | undefined {
   return token > 0 && token <= clock.wallMicros() ? new Date(token / 1000) : undefined;
 }

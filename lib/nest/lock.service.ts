@@ -110,7 +110,7 @@ export class LockService {
   }
 
   /**
-   * State of the service and of each node as this process knows it now. Asks no server: a node that nobody uses may have failed
+   * The state of the service and of each node as this process knows it now. Asks no server: a node that nobody uses may have failed
    * a while ago.
    */
   status(): LockStatus {

@@ -8,7 +8,7 @@ import type { CredentialsSource, RedisNodeInput } from '../redis/connection/conn
 import type { LockTelemetry } from './telemetry.ts';
 
 /**
- * Independent server: a URL (`'redis://host:6379'`, `'rediss://user:password@host'`), ioredis options (with `sentinels` and
+ * An independent server: a URL (`'redis://host:6379'`, `'rediss://user:password@host'`), ioredis options (with `sentinels` and
  * `name`: the primary of the moment), `{ cluster: [{ host, port }] }` with a hash tag in `keyPrefix`, an ioredis
  * instance (duplicated, never closed or reconfigured), or a ready-made node such as those of `nestjs-fenced-lock/testing`.
  */
@@ -70,7 +70,7 @@ export interface RedlockModuleOptions extends RedlockOptions {
    * @default none
    */
   readonly fence?: ModuleFence;
-  /** Spans and metrics of locks: `openTelemetry()` of `nestjs-fenced-lock/telemetry`, or one of your own. @default none */
+  /** The spans and metrics of locks: `openTelemetry()` of `nestjs-fenced-lock/telemetry`, or one of your own. @default none */
   readonly telemetry?: LockTelemetry;
   /**
    * Whether the current async context is inside an open database transaction. When it is, a method under `@Fenced`

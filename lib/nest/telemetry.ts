@@ -5,7 +5,7 @@ import type { Lock } from '../core/lock.ts';
 import type { LockStatus } from '../core/nodes/status.ts';
 import { firstFailure } from './host/event-log.ts';
 
-/** Telemetry of one call for a lock, from its beginning to its end. */
+/** The telemetry of one call for a lock, from its beginning to its end. */
 export interface CallTrace {
   /**
    * The caller has its lock. A section passes `work`: run it at once, in the async context that its own spans shall have as
@@ -17,7 +17,7 @@ export interface CallTrace {
 }
 
 /**
- * Telemetry of the module, such as `openTelemetry()` of `nestjs-fenced-lock/telemetry`. What it throws changes nothing for locks; the
+ * The telemetry of the module, such as `openTelemetry()` of `nestjs-fenced-lock/telemetry`. What it throws changes nothing for locks; the
  * first failure is logged as an error.
  */
 export interface LockTelemetry {
@@ -31,7 +31,7 @@ export interface LockTelemetry {
 
 type Work<Result> = (lock: Lock) => Promise<Result> | Result;
 
-/** Keeps from locks what a telemetry throws. */
+/** Keeps what a telemetry throws away from the locks. */
 export class SafeTelemetry {
   readonly #telemetry: LockTelemetry;
   readonly #failed: (error: unknown) => void;
@@ -71,26 +71,26 @@ export class SafeTelemetry {
 class SafeTrace {
   constructor(private readonly safely: (use: (trace: CallTrace) => void) => void) {}
 
-  /** Work to be given to the section instead of `work`. */
+  /** The work to be given to the section instead of `work`. */
   around<Result>(work: Work<Result>): Work<Result> {
     if (typeof work !== 'function') return work;
     return (lock) => {
       let result: Promise<Result> | undefined;
-      // Errors of the work are none of what runs it.
+      // An error of the work is no error of the telemetry that runs it.
       const begin = () => (result ??= new Promise((resolve) => resolve(work(lock))));
       this.safely((trace) => trace.acquired(lock, begin));
       return begin();
     };
   }
 
-  /** Ends with the section. */
+  /** It ends with the section. */
   section<Result>(outcome: Promise<Result>): Promise<Result> {
     const end = (error?: unknown) => this.safely((trace) => trace.ended(error));
     void outcome.then(() => end(), end);
     return outcome;
   }
 
-  /** Ends when the lock is there, or refused. */
+  /** It ends when the lock is there, or refused. */
   lock<Result extends Lock | null>(outcome: Promise<Result>): Promise<Result> {
     const acquired = (lock: Result) => {
       if (lock !== null) this.safely((trace) => trace.acquired(lock));

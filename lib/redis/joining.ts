@@ -75,7 +75,7 @@ local start = string.sub(reign, 1, 8) .. (A[8] and string.sub(reign, 41) or '')
 return {1, math.max(0, voteAfter - now), start, string.match(salts, A[6] .. '=(%w+)') or '', others}
 `);
 
-/** Characters of the run id in the name of a start; those of the replication id follow. */
+/** How many characters of the run id begin the name of a start; those of the replication id follow. */
 const RUN_ID_LENGTH = 8;
 
 /** Names the voting scripts of this release, and those with `failover`: nobody takes the others for their own. */

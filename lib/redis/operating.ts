@@ -7,7 +7,7 @@ import { isCount } from './commands/replies.ts';
 import type { RedisConnection } from './connection/redis-connection.ts';
 import { defineScript } from './scripts.ts';
 
-// Commands for people: no vote depends on any of this.
+// These commands are for people: no vote depends on any of this.
 
 const REVOKE = defineScript(`
 -- REVOKE: put a value in place of o; the lock stays taken as long as it would be, and at least for leastMs.
@@ -27,7 +27,7 @@ call('PEXPIRE', lock, least)
 return least
 `);
 
-/** Keys looked at in one step; and steps, should a server have many keys of others. */
+/** How many keys one step looks at, and how many steps there are, should a server have many keys of others. */
 const KEYS_A_SCAN = 1_000;
 const MOST_SCANS = 2_000;
 
@@ -65,7 +65,7 @@ export async function listLocks(
 
 const IDENTITY_LIFE_MS = 60_000;
 
-/** Keeps on one server what this process says of itself. Failures there change nothing. */
+/** Keeps on one server what this process says of itself. A failure there changes nothing. */
 export class IdentityKeeper {
   #timer: TimerHandle;
 

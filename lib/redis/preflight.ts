@@ -30,7 +30,7 @@ export interface ExaminedNode {
 export interface StartupCheckOptions {
   readonly quorum: number;
   readonly restartGuard: boolean;
-  /** Lag that `failover` counts with; undefined without it. */
+  /** The lag that `failover` counts with; undefined without it. */
   readonly maxLagMs?: number | undefined;
   readonly keyPrefix: string;
   /** An unreachable node is an error although a quorum answers. @default false */
@@ -154,7 +154,7 @@ function* warningsOf(
     yield `serves processes that wait late or in no order: they ask again by themselves (${right}): grant +${commandOf(right)} &${keyPrefix}*`;
 }
 
-/** Says for each server that may fail over over what its locks keep one holder, a line each. */
+/** Says, in a line for each server that may fail over, which faults its locks survive with one holder. */
 export function* failoverPromises(
   nodes: readonly ExaminedNode[],
   { restartGuard, maxLagMs }: StartupCheckOptions,

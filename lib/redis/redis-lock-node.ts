@@ -20,7 +20,7 @@ import { INSPECT } from './scripts.ts';
 const STAYS_MS = 1_000;
 
 /**
- * Redis server (6.2 or newer), or the primary of the moment, behind the port of the algorithm, over ioredis 5 or 6.
+ * A Redis server (6.2 or newer), or the primary of the moment, behind the port of the algorithm, over ioredis 5 or 6.
  *
  * It has a connection of its own for commands, and a second one once it listens for turns. `acquire` and `extend` are
  * sent by digests that one start of one server knows: another one can't vote before it was joined.

@@ -1,5 +1,5 @@
 /**
- * Spans and metrics of locks for OpenTelemetry. Needs `@opentelemetry/api`.
+ * The spans and metrics of locks for OpenTelemetry. This entry point needs `@opentelemetry/api`.
  *
  * @module nestjs-fenced-lock/telemetry
  */
@@ -10,11 +10,11 @@ import { endHold, LockSpans } from './lock-spans.ts';
 
 const NAME = 'nestjs-fenced-lock';
 
-/** Options of {@link openTelemetry}. */
+/** The options of {@link openTelemetry}. */
 interface OpenTelemetryOptions {
-  /** Meter of all metrics. @default that of the global provider when the application starts */
+  /** The meter of all metrics. @default that of the global provider when the application starts */
   readonly meter?: Meter;
-  /** Tracer of all spans. @default that of the global provider */
+  /** The tracer of all spans. @default that of the global provider */
   readonly tracer?: Tracer;
 }
 
@@ -31,7 +31,7 @@ interface OpenTelemetryOptions {
 function openTelemetry(options: OpenTelemetryOptions = {}): LockTelemetry {
   const { tracer = trace.getTracer(NAME) } = options;
   let made: ReturnType<typeof lockMetrics> | undefined;
-  // Providers of metrics may be registered after modules are declared, and a meter from before measures nothing.
+  // A provider of metrics may be registered after the modules are declared, and a meter from before measures nothing.
   const measured = () => (made ??= lockMetrics(options.meter ?? metrics.getMeter(NAME)));
   return {
     begin: (call) => new LockSpans(tracer, call),

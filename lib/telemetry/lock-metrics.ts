@@ -3,10 +3,10 @@ import type { LockEvent } from '../core/events.ts';
 import type { LockTelemetry } from '../nest/telemetry.ts';
 import { labelsOf } from './lock-spans.ts';
 
-/** Upper bounds in seconds: from a vote in a data centre to waits and holds of a minute. */
+/** The upper bounds in seconds: from a vote in a data centre to waits and holds of a minute. */
 const BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
-/** Metrics of one module: what events count, and what is looked at when metrics are collected. */
+/** The metrics of one module: what events count, and what is looked at when metrics are collected. */
 export function lockMetrics(meter: Meter): Omit<LockTelemetry, 'begin'> {
   const histogram = (name: string, description: string) =>
     meter.createHistogram(name, {

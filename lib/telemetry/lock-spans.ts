@@ -5,12 +5,12 @@ import { isRedlockError } from '../core/errors.ts';
 import type { Lock } from '../core/lock.ts';
 import type { CallTrace } from '../nest/telemetry.ts';
 
-/** Labels of metrics, and attributes of spans: there are no more of them than methods. */
+/** The labels of metrics, and the attributes of spans: there are no more of them than methods. */
 export function labelsOf({ template, where }: Caller): Attributes {
   return { 'lock.template': template, 'lock.where': where };
 }
 
-/** Spans of the locks that `acquire` gave to callers, by holder. */
+/** The spans of the locks that `acquire` gave to callers, by holder. */
 const holds = new Map<string, Span>();
 
 export function endHold(event: LockEvent): void {
@@ -21,7 +21,7 @@ export function endHold(event: LockEvent): void {
   span?.end();
 }
 
-/** Spans of one call, both below that of its caller. */
+/** The spans of one call, both below that of its caller. */
 export class LockSpans implements CallTrace {
   readonly #tracer: Tracer;
   readonly #caller = context.active();
@@ -44,7 +44,7 @@ export class LockSpans implements CallTrace {
   }
 
   ended(error?: unknown): void {
-    // Contention is no error of the wait; within the work it is one of the work.
+    // Contention is no error of the wait. Within the work it is an error of the work.
     const isBusy = error === undefined || typeOf(error) === 'LOCK_BUSY';
     if (isBusy && this.#attributes['lock.token'] === undefined)
       this.#span?.setAttribute('error.type', 'LOCK_BUSY');

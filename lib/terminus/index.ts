@@ -1,5 +1,5 @@
 /**
- * Health indicator of locks for `@nestjs/terminus`, which it needs.
+ * The health indicator of locks for `@nestjs/terminus`, which this entry point needs.
  *
  * @module nestjs-fenced-lock/terminus
  */
@@ -7,7 +7,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { HealthIndicatorService, type HealthIndicatorResult } from '@nestjs/terminus';
 import { LockService } from '../nest/lock.service.ts';
 
-/** Time to wait for a connection that is being made again: shorter than probes of platforms wait. */
+/** How long it waits for a connection that is being made again: shorter than the probes of platforms wait. */
 const PATIENCE_MS = 500;
 
 /**

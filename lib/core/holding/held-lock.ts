@@ -116,7 +116,7 @@ export class HeldLock implements KeyLock {
   /** @throws QuorumUnavailableError */
   async extendNow(): Promise<void> {
     const askedAtMs = this.#room.set.clock.nowMs;
-    // Handle of the caller says that it was lost.
+    // The handle that the caller has says that it was lost.
     if (this.#lease.noticeOverdue(askedAtMs)) return;
     const round = await this.#lease.extendNow();
     // Lock that was lost meanwhile says so itself.

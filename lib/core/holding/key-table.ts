@@ -32,7 +32,7 @@ export interface KeyLock {
   readonly call: LockCall;
   readonly grant: Granted;
   readonly records: readonly KeyRecord[];
-  /** Fields of the events about it. */
+  /** The fields that events about this lock have. */
   readonly about: AboutLock;
   /** Nodes that may hold it, as bits. The others know nothing of it: a frozen node gets no releases of locks it was not asked for. */
   mayHold: number;
@@ -40,7 +40,7 @@ export interface KeyLock {
   readonly isEnding: boolean;
   /** Time for which the nodes keep it as far as this process knows. */
   readonly occupiedMs: number;
-  /** Facts for people; undefined while no caller has it. */
+  /** What people are told of it; undefined while no caller has it. */
   readonly report: OwnLock | undefined;
   /** Ends it where its time is over though no timer has said so yet. */
   noticeEnd(): void;

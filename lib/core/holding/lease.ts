@@ -8,7 +8,7 @@ import { revokedText } from '../process-identity.ts';
 import { driftMs, validityEndMs, VoteRound } from '../voting/vote-round.ts';
 import type { KeyLock } from './key-table.ts';
 
-/** Number of ttl after which a lock is reported that has no `maxHold`. */
+/** A lock without `maxHold` is reported after so many ttl. */
 const LONG_HOLD_TTLS = 10;
 
 /**
@@ -132,7 +132,7 @@ export class Lease extends Deadline {
   /** Ends the lock when its `maxHold` is over, and says so; a timer may be late. */
   noticeOverdue(nowMs: number): boolean {
     if (nowMs < (this.#overdueAtMs ?? Number.POSITIVE_INFINITY)) return false;
-    // Nothing is left to watch: its keys are kept for a time of their own.
+    // There is nothing left to watch, because the keys are kept for a time of their own.
     this.#set.alarms.cancel(this);
     this.#lock.lost('overdue', []);
     return true;

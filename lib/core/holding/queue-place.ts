@@ -32,7 +32,7 @@ export interface ForeignHolder {
   readonly freeAtMs: number | undefined;
   /** Answer of each node. */
   readonly causes: () => NodeCause[];
-  /** Text on its process, as far as known by then. */
+  /** The text on its process, as far as it is known by then. */
   readonly process: () => string | undefined;
 }
 

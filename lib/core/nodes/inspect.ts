@@ -6,7 +6,7 @@ import type { ResolvedOptions } from '../options/resolve-options.ts';
 import { pastMoment } from '../system-environment.ts';
 import type { InspectReply, LockNode, NodeFailure } from './lock-node.ts';
 
-/** State of one key as the nodes know it at the moment: for people and dashboards, never for deciding whether one may write. */
+/** The state of one key as the nodes know it at the moment: for people and dashboards, never for deciding whether one may write. */
 export interface LockInspection {
   /** Key as the caller named it, without the prefix. */
   readonly key: string;
@@ -17,11 +17,11 @@ export interface LockInspection {
   readonly holder: string | null | undefined;
   /** Time for which the holder's lease runs on a quorum of nodes; 0 without a known holder. */
   readonly remainingMs: number;
-  /** Process of the holder, as far as it said who it is. */
+  /** The process of the holder, as far as it said who it is. */
   readonly process?: ProcessIdentity;
   /** When its holder began to acquire it, by the clocks of those that used the key; absent where no quorum knows. */
   readonly acquiredAt?: ReturnType<typeof pastMoment>;
-  /** Words on who revoked it, and why; then nobody has it, and the key stays taken until the lease ends. */
+  /** The words on who revoked it, and why; then nobody has it, and the key stays taken until the lease ends. */
   readonly revoked?: string;
   /** The largest ballot any answering node remembers, decimal; `'0'` when none. Never write with it: it belongs to another. */
   readonly lastToken: string;
@@ -31,7 +31,7 @@ export interface LockInspection {
 
 /** State of one key as one node knows it at the moment. */
 export interface NodeInspection {
-  /** Host and port, never a password. */
+  /** The host and the port, never a password. */
   readonly address: string;
   /** `null` when the key is free here, or there was no answer. */
   readonly holder: string | null;
@@ -43,7 +43,7 @@ export interface NodeInspection {
   readonly failure?: { readonly reason: NodeFailureReason; readonly message: string };
 }
 
-/** Nodes that are asked without a vote: those of a service, or of an operator, who need not have joined. */
+/** The nodes that are asked without a vote: those of a service, or of an operator, who need not have joined. */
 export interface AskedNodes {
   readonly options: Pick<ResolvedOptions, 'keyPrefix' | 'quorum' | 'acquire'>;
   readonly environment: Environment;
@@ -77,7 +77,7 @@ export function askAll<Reply>(
           timers.clear(timer);
           resolve(reply);
         };
-        // Answers may be there after a blocked event loop, unread.
+        // After a blocked event loop the answers may be there already, unread.
         const isOver = () => environment.afterPoll(() => settle(NO_ANSWER));
         const timer = timers.set(isOver, timeoutMs);
         ask(node, settle);
@@ -108,7 +108,7 @@ export async function inspectKey(set: AskedNodes, key: string): Promise<LockInsp
     reply.kind === 'inspected' && reply.holder === found.holder ? reply : [],
   );
   const process = held.map((reply) => parseIdentity(reply.process)).find(Boolean);
-  // Floor of a lock that is held is the ballot of the holder.
+  // The floor of a lock that is held is the ballot of its holder.
   const isToken = ({ floor }: { readonly floor: number }) =>
     held.filter((reply) => reply.floor === floor).length >= options.quorum;
   const token = held.find(isToken)?.floor ?? 0;

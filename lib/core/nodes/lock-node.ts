@@ -11,7 +11,7 @@
 export interface LockNode {
   /** Host and port, for messages; never a password. */
   readonly address: string;
-  /** Facts that `examine` found last. */
+  /** The facts that `examine` found last. */
   readonly facts?: NodeFacts | undefined;
   /** Node for one more lock service: this node, or, while it has a service, another to the same server. Missing: this node. */
   forService?(): LockNode;
@@ -53,9 +53,9 @@ export interface LinkSettings {
    * place only when it was joined while the first is still silent. Counts only time in which this process read its sockets.
    */
   readonly silenceLimitMs: number;
-  /** Proves that a second connection works. Missing: this process takes no locks, and joins nothing. */
+  /** Proves that a second connection works. It is missing where this process takes no locks, and joins nothing. */
   readonly join?: JoinRequest;
-  /** Key in which the node keeps, once joined, what this process says of itself; it expires a minute after the process ended. */
+  /** The key in which the node keeps, once joined, what this process says of itself; it expires a minute after the process ended. */
   readonly identity?: { readonly name: string; readonly text: string } | undefined;
 }
 
@@ -96,7 +96,7 @@ export interface LockNames {
   readonly pairs: readonly string[];
   /** `lock1 [lock2 …]`. */
   readonly locks: readonly string[];
-  /** Beginning of the names under which processes say who they are; the mark of their holders follows. */
+  /** The beginning of the names under which processes say who they are; the mark of their holders follows. */
   readonly processes: string;
 }
 
@@ -230,7 +230,7 @@ export type InspectReply =
       readonly holder: string | null;
       readonly remainingMs: number;
       readonly floor: number;
-      /** Text that the process of the holder wrote of itself. */
+      /** The text that the process of the holder wrote of itself. */
       readonly process: string | null;
     }
   | NodeFailure;
@@ -238,9 +238,9 @@ export type InspectReply =
 export interface RevokeRequest {
   readonly names: LockNames;
   readonly holder: string;
-  /** Value that takes the place of the holder: see `revokedValue`. */
+  /** The value that takes the place of the holder: see `revokedValue`. */
   readonly value: string;
-  /** Least time for which the lock stays taken, ms. */
+  /** The least time for which the lock stays taken, ms. */
   readonly leastMs: number;
 }
 
@@ -251,7 +251,7 @@ export type RevokeReply =
 export interface ListRequest {
   readonly keyPrefix: string;
   readonly keysBegin: string;
-  /** Number of names after which it stops, and says that there may be more. */
+  /** After so many names it stops, and says that there may be more. */
   readonly most: number;
 }
 
@@ -268,14 +268,14 @@ export interface NodeFacts {
   /** `master`, `slave` or `sentinel`; empty where our user may not know. */
   readonly role: string;
   readonly clusterEnabled: boolean;
-  /** Party that says which server is the primary, so that it may be another one after a failover. */
+  /** Who says which server is the primary, so that it may be another one after a failover. */
   readonly foundBy?: 'sentinel' | 'cluster' | undefined;
   readonly maxmemoryPolicy: string;
   readonly appendOnly: boolean;
   readonly connectedReplicas: number;
   /** Whether it stops writing when its replicas stop answering (`min-replicas-to-write`). */
   readonly needsReplicas?: boolean;
-  /** Settings `min-replicas-to-write` and `min-replicas-max-lag` in ms; missing where our user may not read them. */
+  /** The settings `min-replicas-to-write` and `min-replicas-max-lag` in ms; missing where our user may not read them. */
   readonly minReplicas?: number | undefined;
   readonly maxLagMs?: number | undefined;
   /** Reason why it refuses every write at the moment, in the server's own words; undefined when it does not. */

@@ -5,9 +5,9 @@ import type { Service, ServiceNode } from './service.ts';
 const FAILING_AFTER = 3;
 /** Time that a node may be away before the reason is reported. */
 const ABSENCE_MS = 2_000;
-/** Pause between two looks at a node that refuses votes. */
+/** The pause between two looks at a node that refuses votes. */
 const LOOK_PAUSE_MS = 1_000;
-/** Time for which a refusal counts that the node itself does not explain: where un-ready means no calls, only time can end that. */
+/** How long a refusal counts that the node itself does not explain. A process that is not ready may get no calls, so only time can end it. */
 const UNEXPLAINED_MS = 10_000;
 
 /** Fault of a vote: no answer in time, or the node itself refused it. */

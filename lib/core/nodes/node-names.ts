@@ -36,7 +36,7 @@ export class NodeNames implements LockNames {
   }
 }
 
-/** Beginning of a holder that all holders of one service have. */
+/** The beginning that all holders of one service have in common. */
 export function markOf(holder: string): string {
   return holder.slice(0, 8);
 }

@@ -249,7 +249,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
   }
 
   /**
-   * Primary that was cut off before a failover may still grant a lock whose ttl it saw end. So the one in its place, in quarantine,
+   * A primary that was cut off before a failover may still grant a lock whose ttl it saw end. So the one in its place, in quarantine,
    * extends no lock that may end before the other has certainly stopped, `maxTtl` before the quarantine is over.
    */
   #mayBeTakenElsewhere(vote: VoteRequest): boolean {

@@ -9,15 +9,15 @@ const MOST_LOCKS = 10_000;
 const LIST_TIMEOUT_MS = 30_000;
 const INSPECTIONS_AT_ONCE = 100;
 
-/** State of a key before it was revoked, and when it is free. `holder` is null where nobody held it: then nothing was done. */
+/** The state of a key before it was revoked, and when it is free. `holder` is null where nobody held it: then nothing was done. */
 export interface RevokedLock extends LockInspection {
-  /** Time after which others get the key, at the latest. */
+  /** The time after which others get the key, at the latest. */
   readonly endsInMs: number;
 }
 
-/** Locks that a quorum of nodes holds. */
+/** The locks that a quorum of nodes holds. */
 export interface LockList {
-  /** Locks in the order of their keys. */
+  /** The locks in the order of their keys. */
   readonly locks: readonly LockInspection[];
   /** False where there may be more: beyond 10,000, or as far as nodes that did not answer hold them. */
   readonly isComplete: boolean;
@@ -39,7 +39,7 @@ export async function revokeKey(
   if (holder === null || revoked !== undefined) return { ...found, endsInMs: remainingMs };
   const names = new NodeNames(options.keyPrefix, [key]);
   const held = nodes.filter((node) => node.holder === holder);
-  // Nodes keep it for as long as the holder could still extend on another one.
+  // The nodes keep it for as long as the holder could still extend on another one.
   const leastMs = Math.max(...held.map((node) => node.remainingMs));
   const request = { names, holder, value: revokedValue(by, reason), leastMs };
   const replies = await askAll<RevokeReply>(set, (node, settle) => node.revoke(request, settle));
@@ -82,7 +82,7 @@ export async function listLocks(set: AskedNodes, keysBegin = ''): Promise<LockLi
   return { locks: found.filter(({ holder }) => typeof holder === 'string'), isComplete };
 }
 
-/** Error for nodes that failed, or have another holder by now. */
+/** Makes the error for nodes that failed, or have another holder by now. */
 export function outage(
   { options, environment, sessions }: AskedNodes,
   sinceMs: number,

@@ -11,37 +11,37 @@ import { waitsForGuard } from './service.ts';
  */
 export type NodeState = 'voting' | 'quarantined' | 'silent' | 'refusing' | 'joining' | 'down';
 
-/** State of one node, as this process knows it. */
+/** The state of one node, as this process knows it. */
 export interface NodeStatus {
-  /** Host and port, never a password. */
+  /** The host and the port, never a password. */
   readonly address: string;
   /** Whether it votes, or why it does not. */
   readonly state: NodeState;
-  /** Time for which it has voted, or has not. */
+  /** The time for which it has voted, or has not. */
   readonly sinceMs: number;
-  /** Reason why it does not vote; absent when it does. */
+  /** The reason why it does not vote; absent when it does. */
   readonly reason?: string;
-  /** Time that its latest vote took, with what that waited in this process. Absent before the first. */
+  /** The time that its latest vote took, including its wait in this process. It is absent before the first. */
   readonly roundTripMs?: number;
-  /** Version of the server when it was last examined: at the start of this process, or after a fault. Absent where unknown. */
+  /** The version of the server when it was last examined: at the start of this process, or after a fault. It is absent where unknown. */
   readonly version?: string;
-  /** Role of the server at that time: a primary is a `master`. Absent where unknown. */
+  /** The role of the server at that time: a primary is a `master`. It is absent where unknown. */
   readonly role?: string;
 }
 
-/** State of a lock service, as its process knows it. */
+/** The state of a lock service, as its process knows it. */
 export interface LockStatus {
-  /** Answer that `ready(0)` gives: locks can be had, as far as known. No vote is missing, and this process is not closing. */
+  /** What `ready(0)` answers: locks can be had, as far as this process knows. No vote is missing, and it is not closing. */
   readonly ready: boolean;
-  /** Service is ready, but not all nodes vote: fewer further failures are tolerated. */
+  /** The service is ready, but not all nodes vote: fewer further failures are tolerated. */
   readonly degraded: boolean;
-  /** Number of votes that a quorum lacks now. */
+  /** How many votes a quorum lacks now. */
   readonly votesMissing: number;
-  /** Nodes in the order of the options. */
+  /** The nodes in the order of the options. */
   readonly nodes: readonly NodeStatus[];
-  /** Number of locks that this process holds. */
+  /** How many locks this process holds. */
   readonly held: number;
-  /** Number of calls that wait for their lock. */
+  /** How many calls wait for their lock. */
   readonly waiting: number;
 }
 

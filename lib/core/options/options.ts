@@ -67,7 +67,7 @@ export interface RedlockOptions {
   readonly failover?:
     | true
     | {
-        /** Lag not below `min-replicas-max-lag` of the servers, and the same in all processes. @default '10s', as in Redis */
+        /** The lag of a replica that may be promoted: not below `min-replicas-max-lag` of the servers, and the same in all processes. @default '10s', as in Redis */
         readonly maxLag?: Duration;
       };
   /** Issuer of fencing tokens. @default 'quorum' */
@@ -90,7 +90,7 @@ export interface RedlockOptions {
   /** Spacing of the tries of callers of this process. */
   readonly retry?: RetryOptions;
   /**
-   * Words of this process for people who look for the holder of a lock. Each server keeps them in one key, which expires a minute
+   * The words of this process for people who look for the holder of a lock. Each server keeps them in one key, which expires a minute
    * after the process ended. `false`: nothing is written or asked for. @default host, pid, start, and application with version
    */
   readonly identity?: false | (() => string);

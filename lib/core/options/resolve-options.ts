@@ -24,7 +24,7 @@ const MINIMUM_TTL_MS = 100;
 const MAXIMUM_NODES = 31;
 const DEFAULT_EXTRA_WAIT_MS = 2_000;
 const DEFAULT_MAX_LAG_MS = 10_000;
-/** Time for which a primary writes beyond the lag: it counts whole seconds, looks once a second, and a last word may be late. */
+/** How long a primary writes beyond the lag: it counts whole seconds, looks once a second, and a last word may be late. */
 const LAG_SLACK_MS = 3_000;
 
 const keyPrefix: OptionKind<string> = (value, option) => {
@@ -38,7 +38,7 @@ const tokenSource = having<TokenSource>(
   'issue',
   "give 'quorum' or an object with an issue() method",
 );
-/** Gives the lag in ms. */
+/** Returns the lag in ms. */
 const failover: OptionKind<number> = (value, option) => {
   const given = value === true ? {} : (value as object);
   return checkOptions(option, { maxLag: duration() }, given, option).maxLag ?? DEFAULT_MAX_LAG_MS;
@@ -86,7 +86,7 @@ export interface ResolvedOptions {
   readonly driftFactor: number;
   readonly keyPrefix: string;
   readonly restartGuardMs: number;
-  /** Lag of replicas that may be promoted; undefined without `failover`. */
+  /** The lag of replicas that may be promoted; undefined without `failover`. */
   readonly maxLagMs: number | undefined;
   readonly quorum: number;
   readonly concurrentTries: number;
@@ -98,7 +98,7 @@ export interface ResolvedOptions {
   readonly retryMaxDelayMs: number | undefined;
   /** Timeout as given; derived from the ttl of the call when undefined. */
   readonly nodeTimeoutMs: number | undefined;
-  /** Text that this process writes of itself; undefined: none. */
+  /** The text that this process writes of itself; undefined where it writes none. */
   readonly identity: string | undefined;
   readonly onEvent: LockEventListener | undefined;
 }

@@ -113,7 +113,7 @@ export class Attempt {
     const listener = this.#listener;
     this.#mayHold |= votes.mayHaveWritten;
     const { quorum, options } = this.#set;
-    // Rounds that lose count as well, or a caller that lost because of a long one would never measure another.
+    // A round that loses counts as well, or a caller that lost because of a long one would never measure another.
     if (votes.voted >= votes.quorum && round.isDecided) quorum.measured(round);
     const decision = votes.decideBallot(0);
     const validUntilMs = validityEndMs(startedAtMs, ttlMs, options.driftFactor);

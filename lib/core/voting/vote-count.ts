@@ -113,7 +113,7 @@ export class VoteCount {
     return this.#counts.lost > this.replies.length - this.quorum ? 'taken' : 'unknown';
   }
 
-  /** Value in place of the holder, where a node said that it was revoked. */
+  /** The value in place of the holder, where a node said that it was revoked. */
   get revoked(): string | undefined {
     for (const reply of this.replies)
       if (reply?.kind === 'lost' && reply.revoked !== undefined) return reply.revoked;

@@ -309,7 +309,7 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
     return record;
   }
 
-  /** Finds out whose process the holder is. Floor of a node is the token of the holder, where one key was asked for. */
+  /** Finds out whose process the holder is. The floor of a node is the token of the holder, where one key was asked for. */
   #processOf({ holder }: NamedHolder, { replies }: FailedAttempt['votes']) {
     const at = replies.findIndex((reply) => reply?.kind === 'held' && reply.holder === holder);
     const { index, floor } = replies[at] as Extract<VoteReply, { kind: 'held' }>;

@@ -11,7 +11,7 @@ interface Asked {
   text?: string;
 }
 
-/** Processes that hold what callers here wait for, or are refused because of. One node is asked for each, once a minute. */
+/** The processes that hold what callers here wait for, or are refused because of. One node is asked for each, once a minute. */
 export class KnownProcesses {
   readonly #set: NodeSet;
   readonly #known = new Map<string, Asked>();

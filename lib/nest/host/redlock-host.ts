@@ -57,7 +57,7 @@ export class RedlockHost
   readonly #onEvent: LockEventListener;
   readonly #start: StartSettings;
   readonly #shutdownTimeoutMs: number;
-  /** Ends of what watches it; undefined before its first use. */
+  /** Ends what watches it; undefined before its first use. */
   #watches: readonly ((() => void) | undefined)[] | undefined;
 
   /** Connects to nothing. @throws RedlockConfigError */

@@ -2,10 +2,10 @@ import { AbstractConnector, Command, Redis } from 'ioredis';
 import type { Cluster, ClusterOptions, RedisOptions } from 'ioredis';
 import { errorMessage } from '../commands/node-failure.ts';
 
-/** Time that one server of the cluster may take to say which servers have which slots. */
+/** How long one server of the cluster may take to say which servers have which slots. */
 const LOOKUP_TIMEOUT_MS = 1_000;
 
-/** Options of a client that looks once: no other try, no other command. */
+/** The options of a client that looks once: no other try, no other command. */
 const OVERRIDES: ClusterOptions = {
   lazyConnect: true,
   clusterRetryStrategy: () => null,

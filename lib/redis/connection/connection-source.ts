@@ -15,17 +15,17 @@ export interface RedisInstance {
 
 /** A Redis Cluster as one node: some of its servers, and the options of the connections. */
 export interface ClusterNodeOptions extends RedisOptions, Pick<ClusterOptions, 'dnsLookup'> {
-  /** Servers that are asked which one is the primary of the slot of the key prefix, which needs a hash tag. */
+  /** The servers that are asked which one is the primary of the slot of the key prefix, which needs a hash tag. */
   readonly cluster: readonly Exclude<ClusterNode, string | number>[];
 }
 
 /**
- * Independent Redis server: a URL (`redis://` or `rediss://`), ioredis options (with `sentinels` and `name`: the primary of the
+ * An independent Redis server: a URL (`redis://` or `rediss://`), ioredis options (with `sentinels` and `name`: the primary of the
  * moment), a cluster, or an ioredis client. A client is duplicated, and never closed, subscribed on or reconfigured.
  */
 export type RedisNodeInput = string | RedisOptions | ClusterNodeOptions | RedisInstance;
 
-/** Proof that a server asks of a client that connects. */
+/** The proof that a server asks of a client that connects. */
 export interface NodeCredentials {
   readonly username?: string;
   readonly password?: string;
@@ -35,13 +35,13 @@ export interface NodeCredentials {
 
 const CREDENTIALS = ['username', 'password', 'tls'] satisfies (keyof NodeCredentials)[];
 
-/** Gives what the next connection to a node takes. @param address of the node, as in messages */
+/** Returns what the next connection to a node takes. @param address the node, as messages name it */
 export type CredentialsSource = (address: string) => NodeCredentials | Promise<NodeCredentials>;
 
 export interface ConnectionSourceOptions {
-  /** Name of the input in messages. @default 'nodes' */
+  /** The name of the input in messages. @default 'nodes' */
   readonly option?: string;
-  /** Prefix of all names, whose slot leads to a server of a cluster. @default that of `REDLOCK_DEFAULTS` */
+  /** The prefix of all names, whose slot leads to a server of a cluster. @default that of `REDLOCK_DEFAULTS` */
   readonly keyPrefix?: string | undefined;
   /** Asked before each connection. @default the credentials in the input */
   readonly credentials?: CredentialsSource | undefined;
@@ -90,12 +90,12 @@ const OVERRIDES = {
   himportFieldsets: undefined,
 } as const;
 
-/** Number of passwords: connections that are being made may have an earlier one each. */
+/** How many passwords are remembered: each connection that is being made may have an earlier one. */
 const KEPT_SECRETS = 4;
 
 /** Makes the clients of one node, each good for one connection. */
 export class ConnectionSource {
-  /** Host and port, or the path of a socket; of Sentinel and clusters the first server that is asked. */
+  /** The host and the port, or the path of a socket; of Sentinel and clusters those of the first server that is asked. */
   readonly address: string;
   /** The key prefix of the input, which locks don't use; empty when there is none. */
   readonly ignoredKeyPrefix: string;
@@ -150,7 +150,7 @@ export class ConnectionSource {
   create(): Redis {
     const { sentinels } = this.#template.options as RedisOptions;
     if (!sentinels) return this.#template.duplicate(OVERRIDES) as Redis;
-    // Sentinels take turns in being asked first, because one of them may be frozen.
+    // The Sentinels take turns in being asked first, because one of them may be frozen.
     const first = this.#creations++ % sentinels.length;
     const turned = [...sentinels.slice(first), ...sentinels.slice(0, first)];
     return this.#template.duplicate({ ...OVERRIDES, sentinels: turned }) as Redis;
@@ -261,7 +261,7 @@ function optionsOf(text: string, refused: Refusal): RedisOptions {
 function addressOf(options: RedisOptions, foundBy?: ConnectionSource['foundBy']): string {
   const { sentinels, name } = options;
   if (foundBy === 'sentinel') {
-    // Address is the same in all processes, in whatever order they name the Sentinels.
+    // The address is the same in all processes, in whatever order they name the Sentinels.
     const addresses = sentinels!.map((each) => addressOf({ port: 26379, ...each } as RedisOptions));
     return `${name} at ${addresses.sort()[0]}`;
   }
