@@ -25,6 +25,7 @@ import {
   ScriptedRedis,
   shakeHands,
 } from '../../test/support/scripted-redis.ts';
+import { stopTimers } from '../../test/support/stop-timers.ts';
 
 const SILENCE_LIMIT_MS = 200;
 const REPLACED = ['opened', expect.stringMatching(/^closed: given up/), 'opened'];
@@ -117,15 +118,7 @@ describe('on a server that answers as the test wants', () => {
 
   beforeEach(async () => {
     await driver.node.close();
-    // Sockets stay real, and so do the waits of the test, which come from node:timers.
-    const doNotFake = [
-      'nextTick',
-      'setImmediate',
-      'performance',
-      'Date',
-      'queueMicrotask',
-    ] as const;
-    jest.useFakeTimers({ doNotFake: [...doNotFake] });
+    stopTimers();
     answers = { eval: JOINED, ping: '-NOPERM no right to ping\r\n' };
     sockets = [];
     scripted = await ScriptedRedis.start((command, socket) => {

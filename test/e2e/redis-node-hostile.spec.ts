@@ -4,6 +4,7 @@ import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { eventually } from '../support/eventually.ts';
 import { NodeDriver, ballotNow } from '../support/node-driver.ts';
 import { isQuestion, JOINED, ScriptedRedis, shakeHands } from '../support/scripted-redis.ts';
+import { stopTimers } from '../support/stop-timers.ts';
 
 const names = new NodeNames('lock:', ['hostile']);
 let server: ScriptedRedis | undefined;
@@ -130,17 +131,7 @@ describe('a server that accepts and closes', () => {
 describe('a server that says nothing', () => {
   const count = (wanted: string) => server!.commands.filter(([name]) => name === wanted).length;
 
-  beforeEach(() => {
-    // Sockets stay real, and so do the waits of the test, which come from node:timers.
-    const doNotFake = [
-      'nextTick',
-      'setImmediate',
-      'performance',
-      'Date',
-      'queueMicrotask',
-    ] as const;
-    jest.useFakeTimers({ doNotFake: [...doNotFake] });
-  });
+  beforeEach(stopTimers);
   afterEach(() => void jest.useRealTimers());
 
   it('when it is connected is left after five seconds, with the reason, and tried again', async () => {
