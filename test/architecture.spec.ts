@@ -7,6 +7,7 @@ import {
   installedPackagesOnly,
   namedExportsOnly,
   noCycles,
+  smallClasses,
   smallFolders,
   tellingNames,
 } from './architecture/rules.ts';
@@ -23,6 +24,7 @@ describe('the library', () => {
     ['has names of files that say what is in them', tellingNames],
     ['has no modules that load each other', noCycles],
     ['has at most twelve files in a folder', smallFolders],
+    ['has at most twelve fields in a class', smallClasses],
   ])('%s', (_, rule) => {
     expect(files.length).toBeGreaterThan(50);
     expect(rule(files)).toEqual([]);

@@ -17,6 +17,9 @@ export interface ProcessIdentity {
   readonly text?: string;
 }
 
+/** How long a server keeps what a process said of itself, once it no longer says so. */
+export const IDENTITY_LIFE_MS = 60_000;
+
 /** Writes who this process is, as the servers keep it. @throws RedlockConfigError */
 export function identityOf(own: (() => string) | undefined): string {
   const text: unknown = own?.();

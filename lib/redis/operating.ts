@@ -1,6 +1,7 @@
 import type * as port from '../core/nodes/lock-node.ts';
 import { NodeNames } from '../core/nodes/node-names.ts';
 import type { TimerHandle } from '../core/environment.ts';
+import { IDENTITY_LIFE_MS } from '../core/process-identity.ts';
 import { systemEnvironment } from '../core/system-environment.ts';
 import { unexpectedReply } from './commands/node-failure.ts';
 import { isCount } from './commands/replies.ts';
@@ -62,8 +63,6 @@ export async function listLocks(
   const isComplete = cursor === '0' && names.size <= most;
   return { kind: 'listed', names: [...names].slice(0, most), isComplete };
 }
-
-const IDENTITY_LIFE_MS = 60_000;
 
 /** Keeps on one server what this process says of itself. A failure there changes nothing. */
 export class IdentityKeeper {

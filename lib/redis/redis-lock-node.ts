@@ -16,7 +16,7 @@ import { examineServer } from './preflight.ts';
 import { IdentityKeeper, listLocks, revokeLock } from './operating.ts';
 import { INSPECT } from './scripts.ts';
 
-/** Server that is no primary: it is left once in that time, or a little longer. */
+/** A server that is no primary is left once in that time, or a little longer. */
 const STAYS_MS = 1_000;
 
 /**
@@ -26,14 +26,11 @@ const STAYS_MS = 1_000;
  * sent by digests that one start of one server knows: another one can't vote before it was joined.
  */
 export class RedisLockNode implements port.LockNode {
-  readonly address: string;
   facts: port.NodeFacts | undefined;
-  /** The key prefix of the ioredis options or client, which locks don't use; empty when there is none. */
-  readonly ignoredKeyPrefix: string;
   readonly #source: ConnectionSource;
   readonly #probeNames: readonly string[];
   readonly #commands: RedisLink;
-  /** Link for turns only; connected when this process first waits. */
+  /** The link for turns only, which connects when this process first waits. */
   readonly #subscriber: RedisLink;
   #listener: port.LockNodeListener | undefined;
   #settings: port.LinkSettings | undefined;
@@ -48,8 +45,6 @@ export class RedisLockNode implements port.LockNode {
     { keyPrefix = REDLOCK_DEFAULTS.keyPrefix, ...options }: ConnectionSourceOptions = {},
   ) {
     this.#source = new ConnectionSource(input, { keyPrefix, ...options });
-    this.address = this.#source.address;
-    this.ignoredKeyPrefix = this.#source.ignoredKeyPrefix;
     this.#source.onDemoted = (message) => this.#leave(message);
     this.#probeNames = new NodeNames(keyPrefix, ['#probe']).pairs;
     this.#commands = new RedisLink(this.#source, {
@@ -65,6 +60,15 @@ export class RedisLockNode implements port.LockNode {
       replaced: (connection) => this.#subscribe(connection),
       prove: (connection) => connection.ask((client) => client.ping()).catch(orErrorReply),
     });
+  }
+
+  get address(): string {
+    return this.#source.address;
+  }
+
+  /** The key prefix of the ioredis options or client, which locks don't use; empty when there is none. */
+  get ignoredKeyPrefix(): string {
+    return this.#source.ignoredKeyPrefix;
   }
 
   open(listener: port.LockNodeListener, settings: port.LinkSettings): void {
@@ -114,7 +118,7 @@ export class RedisLockNode implements port.LockNode {
     this.#ask((connection) => listLocks(connection, request), settle);
   }
 
-  /** Asks anything, for tools. */
+  /** Lets a tool ask the server anything. */
   look<Reply>(
     send: (client: Redis) => Promise<Reply>,
     settle: (reply: Reply | port.NodeFailure) => void,
@@ -206,7 +210,7 @@ export class RedisLockNode implements port.LockNode {
     const leave = () => {
       for (const { connection } of [this.#commands, this.#subscriber]) connection?.drop(message);
     };
-    // Answers that have arrived are read before.
+    // The answers that have arrived are read before that.
     systemEnvironment.afterPoll(leave);
   }
 

@@ -134,6 +134,7 @@ export const tellingNames: Rule = (files) =>
 
 /** What a reader takes in at one glance. */
 const MOST_FILES_IN_A_FOLDER = 12;
+const MOST_FIELDS_IN_A_CLASS = 12;
 
 export const smallFolders: Rule = (files) => {
   const counts = new Map<string, number>();
@@ -145,6 +146,13 @@ export const smallFolders: Rule = (files) => {
     .filter(([, count]) => count > MOST_FILES_IN_A_FOLDER)
     .map(([folder, count]) => `${folder} has ${count} files`);
 };
+
+export const smallClasses: Rule = (files) =>
+  files.flatMap(({ path, classes }) =>
+    classes
+      .filter(({ fields }) => fields > MOST_FIELDS_IN_A_CLASS)
+      .map(({ name, fields }) => `${path}: ${name} has ${fields} fields`),
+  );
 
 /** Cycles of modules that load each other; types are free to refer to each other, but not in the core. */
 export const noCycles: Rule = (files) => {

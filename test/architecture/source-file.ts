@@ -10,6 +10,13 @@ export interface SourceFile {
   readonly exports: readonly ExportedName[];
   /** Free-standing names (`setTimeout`) and members of free-standing names (`Math.random`). */
   readonly uses: ReadonlySet<string>;
+  readonly classes: readonly DeclaredClass[];
+}
+
+export interface DeclaredClass {
+  readonly name: string;
+  /** How many fields it declares itself, the private ones and parameter properties included. */
+  readonly fields: number;
 }
 
 export interface ImportedModule {
@@ -35,13 +42,15 @@ export function parseSource(path: string, text: string): SourceFile {
   const imports: ImportedModule[] = [];
   const exports: ExportedName[] = [];
   const uses = new Set<string>();
+  const classes: DeclaredClass[] = [];
   visit(module, (node) => {
     imports.push(...importsOf(node));
     exports.push(...exportsOf(node));
+    classes.push(...classesOf(node));
     const use = useOf(node);
     if (use !== undefined) uses.add(use);
   });
-  return { path, imports, exports, uses };
+  return { path, imports, exports, uses, classes };
 }
 
 /** Reads all TypeScript files below `folder`, which is given from the root of the repository. */
@@ -142,6 +151,17 @@ function exportsOf(node: Node): ExportedName[] {
     default:
       return [];
   }
+}
+
+const FIELDS = ['ClassProperty', 'PrivateProperty', 'TsParameterProperty'];
+
+function classesOf(node: Node): DeclaredClass[] {
+  if (node.type !== 'ClassDeclaration' && node.type !== 'ClassExpression') return [];
+  const members = (node['body'] as Node[]).flatMap((member) =>
+    member.type === 'Constructor' ? (member['params'] as Node[]) : [member],
+  );
+  const fields = members.filter(({ type }) => FIELDS.includes(type)).length;
+  return [{ name: textOf(node['identifier']) ?? 'a class without a name', fields }];
 }
 
 function useOf(node: Node): string | undefined {

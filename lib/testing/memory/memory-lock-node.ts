@@ -1,6 +1,7 @@
 import type * as port from '../../core/nodes/lock-node.ts';
 import type { TimerHandle, Timers } from '../../core/environment.ts';
 import { RedlockConfigError } from '../../core/errors.ts';
+import { IDENTITY_LIFE_MS } from '../../core/process-identity.ts';
 import { inModuleContext, systemEnvironment } from '../../core/system-environment.ts';
 import {
   failure,
@@ -24,6 +25,12 @@ export interface MemoryLockNodeOptions {
   readonly timers?: Timers;
 }
 
+/** The lock service that has opened a node. */
+interface Service {
+  readonly listener: port.LockNodeListener;
+  readonly identity: port.LinkSettings['identity'];
+}
+
 interface PlannedFault {
   readonly fault: MemoryFault;
   /** Any command when it is missing. */
@@ -31,7 +38,6 @@ interface PlannedFault {
   left: number;
 }
 
-const IDENTITY_LIFE_MS = 60_000;
 let nodeCount = 0;
 
 /**
@@ -57,11 +63,10 @@ export class MemoryLockNode implements port.LockNode {
   /** Faults that wait for their command, oldest first. */
   #faults: PlannedFault[] = [];
   #channel: string | undefined;
-  #listener: port.LockNodeListener | undefined;
+  #service: Service | undefined;
   #connection: MemoryConnection | undefined;
   #frozen = false;
   #isTaken = false;
-  #identity: port.LinkSettings['identity'];
   #reconnectTimer: TimerHandle;
 
   constructor(
@@ -87,14 +92,13 @@ export class MemoryLockNode implements port.LockNode {
 
   /** @throws RedlockConfigError when it is open already: it may be opened again after `close` */
   open(listener: port.LockNodeListener, settings: Partial<port.LinkSettings> = {}): void {
-    if (this.#listener !== undefined) {
+    if (this.#service !== undefined) {
       const fix = 'give createMemoryNodes(nodes.map((node) => node.server))';
       const shown = `${this.address}, which is open already`;
       throw new RedlockConfigError('nodes', undefined, fix, shown);
     }
     this.#isTaken = true;
-    this.#listener = listener;
-    this.#identity = settings.identity;
+    this.#service = { listener, identity: settings.identity };
     this.#connect();
   }
 
@@ -151,13 +155,13 @@ export class MemoryLockNode implements port.LockNode {
   /** Commands that were sent are executed, however late. */
   async close(): Promise<void> {
     const connection = this.#connection;
-    const listener = this.#listener;
-    this.#listener = this.#connection = this.#channel = undefined;
+    const service = this.#service;
+    this.#identify(IDENTITY_LIFE_MS);
+    this.#service = this.#connection = this.#channel = undefined;
     this.#isTaken = false;
     this.#timers.clear(this.#reconnectTimer);
     connection?.close('closed');
-    this.#identify(IDENTITY_LIFE_MS);
-    if (connection?.isUp) listener?.closed('closed');
+    if (connection?.isUp) service?.listener.closed('closed');
   }
 
   /** A stalled network path: nothing passes, the connection stays. For a stopped process see `server.freeze()`. */
@@ -202,8 +206,9 @@ export class MemoryLockNode implements port.LockNode {
 
   /** Writes it once, for as long as it is open: a repeating timer would keep a test's fake timers busy forever. */
   #identify(lifeMs: number | null): void {
-    if (this.#identity === undefined) return;
-    const { name, text } = this.#identity;
+    const identity = this.#service?.identity;
+    if (identity === undefined) return;
+    const { name, text } = identity;
     this.server.state.processes.set(name, text, lifeMs);
   }
 
@@ -221,7 +226,7 @@ export class MemoryLockNode implements port.LockNode {
       if (reply !== 'PONG') return;
       connection.isUp = true;
       this.#subscribe();
-      this.#listener?.opened();
+      this.#service?.listener.opened();
     };
     connection.send(() => 'PONG', answered);
   }
@@ -230,12 +235,12 @@ export class MemoryLockNode implements port.LockNode {
     const wasUp = this.#connection?.isUp;
     this.#connection = undefined;
     this.#reconnectLater();
-    if (wasUp) this.#listener?.closed(message);
+    if (wasUp) this.#service?.listener.closed(message);
   }
 
   #reconnectLater(): void {
     this.#timers.clear(this.#reconnectTimer);
-    if (this.#listener === undefined) return;
+    if (this.#service === undefined) return;
     this.#reconnectTimer = this.#timers.set(() => this.#connect(), this.#reconnectDelayMs, true);
   }
 
@@ -275,13 +280,13 @@ export class MemoryLockNode implements port.LockNode {
       return 'subscribed';
     };
     connection.send(subscribe, (reply) => {
-      if (reply === 'subscribed') this.#listener?.listening();
+      if (reply === 'subscribed') this.#service?.listener.listening();
     });
   }
 
   #published(message: string): void {
     const [, keptMs, lockName = ''] = /^(\d+) (.+)$/s.exec(message) ?? [];
-    this.#listener?.turn(lockName, Number(keptMs));
+    this.#service?.listener.turn(lockName, Number(keptMs));
   }
 }
 
