@@ -18,7 +18,7 @@ export interface Timers {
 export interface Random {
   /** Uniform in [0, 1): jitter. */
   fraction(): number;
-  /** Mark of a service: eight characters, which another one hardly ever has. */
+  /** The mark of a service: eight characters, which another one hardly ever has. */
   mark(): string;
   /** Identity of a holder: the mark of its service, and 96 bits from a cryptographic source, never repeated. */
   holder(mark: string): string;

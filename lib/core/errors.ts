@@ -1,4 +1,4 @@
-/** Kind of the failure, for `switch`. Closed: a new code is a breaking change. */
+/** The kind of the failure, for `switch`. Closed: a new code is a breaking change. */
 export type RedlockErrorCode =
   | 'LOCK_BUSY'
   | 'QUORUM_UNAVAILABLE'
@@ -8,7 +8,7 @@ export type RedlockErrorCode =
   | 'REDLOCK_CONFIG'
   | 'REDLOCK_CLOSED';
 
-/** Reason why one node did not vote for us. */
+/** The reason why one node did not vote for us. */
 export type NodeFailureReason =
   | 'held'
   | 'stale'
@@ -21,22 +21,22 @@ export type NodeFailureReason =
   | 'lost'
   | 'error';
 
-/** Cause at one node: what it did with our request. */
+/** The cause at one node: what it did with our request. */
 export interface NodeCause {
-  /** Host and port, never a password; `this process` when no node was asked, or when it did not run. */
+  /** The host and the port, never a password; `this process` when no node was asked, or when it did not run. */
   readonly address: string;
-  /** Reason for programs. */
+  /** The reason for programs. */
   readonly reason: NodeFailureReason;
-  /** Text for people. */
+  /** The text for people. */
   readonly message: string;
-  /** Time from sending to the decision, or to giving up. */
+  /** The time from sending to the decision, or to giving up. */
   readonly elapsedMs: number;
 }
 
 const BRAND = Symbol.for('nestjs-fenced-lock/error');
 
 /**
- * Base of every error of this package. Their names are literals, which minifiers leave alone.
+ * The base of every error of this package. Their names are literals, which minifiers leave alone.
  *
  * @example
  * ```ts
@@ -44,7 +44,7 @@ const BRAND = Symbol.for('nestjs-fenced-lock/error');
  * ```
  */
 export abstract class RedlockError extends Error {
-  /** Kind of the failure, for programs. */
+  /** The kind of the failure, for programs. */
   abstract readonly code: RedlockErrorCode;
   /** The lock keys concerned; empty when there is none. */
   readonly keys: readonly string[];
@@ -54,7 +54,7 @@ export abstract class RedlockError extends Error {
   declare readonly [BRAND]: true;
 
   static {
-    // Brand of the prototype, not of the instances: a log would show it.
+    // The brand of the prototype, not of the instances: a log would show it.
     Object.defineProperty(this.prototype, BRAND, { value: true });
   }
 
@@ -64,7 +64,7 @@ export abstract class RedlockError extends Error {
   }
 
   /**
-   * Output of `JSON.stringify`: name, code, message, keys, `where`, and what the class adds, such as `causes`. It leaves out the
+   * The output of `JSON.stringify`: name, code, message, keys, `where`, and what the class adds, such as `causes`. It leaves out the
    * stack and what is yours or could give access: `cause`, the `result` of the work, the `value` of an option, and `currentHolder`.
    */
   toJSON(): Record<string, unknown> {
@@ -73,7 +73,7 @@ export abstract class RedlockError extends Error {
   }
 }
 
-/** Fields of all classes; what an error does not have is undefined, and so not written. */
+/** The fields of all classes; what an error does not have is undefined, and so not written. */
 const IN_JSON =
   'name code message keys where key token currentToken reason option waitedMs holderRemainingMs isHeldHere process revoked quorum nodeCount causes';
 
@@ -89,17 +89,17 @@ export function isRedlockError(error: unknown): error is RedlockError {
   return typeof error === 'object' && error !== null && BRAND in error;
 }
 
-/** Lock has another holder, who did not release it within the wait. An ordinary result: try later or skip. */
+/** The lock has another holder, who did not release it within the wait. An ordinary result: try later or skip. */
 export class LockBusyError extends RedlockError {
   readonly code = 'LOCK_BUSY';
 
   constructor(
     keys: readonly string[],
-    /** Time that the caller waited. */
+    /** The time that the caller waited. */
     readonly waitedMs: number,
-    /** Time for which the present holder's lease still runs, as far as known; it may be extended or released earlier. */
+    /** The time for which the present holder's lease still runs, as far as known; it may be extended or released earlier. */
     readonly holderRemainingMs: number | undefined,
-    /** Answer of each node in the try that found the holder; empty when this process holds it. */
+    /** The answer of each node in the try that found the holder; empty when this process holds it. */
     readonly causes: readonly NodeCause[] = [],
     /** Whether this process itself holds one of the keys: another call of it, a lock that it forgot to release, or `minHold`. */
     readonly isHeldHere = false,
@@ -124,18 +124,18 @@ export class QuorumUnavailableError extends RedlockError {
 
   constructor(
     keys: readonly string[],
-    /** Time that the caller waited. */
+    /** The time that the caller waited. */
     readonly waitedMs: number,
-    /** Number of votes that a lock needs. */
+    /** The number of votes that a lock needs. */
     readonly quorum: number,
-    /** Number of nodes. */
+    /** The number of nodes. */
     readonly nodeCount: number,
     /**
-     * Entries, one per node that did not vote for us. The first has the address `this process` where the servers are not at
+     * The entries, one per node that did not vote for us. The first has the address `this process` where the servers are not at
      * fault: no node was asked, or this process did not run for too long.
      */
     readonly causes: readonly NodeCause[],
-    /** Advice that helps, at the end of the message. */
+    /** The advice that helps, at the end of the message. */
     advice = "Retry, or wait longer ('wait'); where it stays, mend what is named here.",
     /** The words for what found no quorum. */
     subject = keys.length > 0 ? `for lock ${quoteKeys(keys)}` : 'at the start',
@@ -147,7 +147,7 @@ export class QuorumUnavailableError extends RedlockError {
   }
 }
 
-/** Reason why a held lock ended before its release. */
+/** The reason why a held lock ended before its release. */
 export type LockLossReason =
   'expired' | 'suspended' | 'overdue' | 'taken' | 'revoked' | 'closed' | 'short';
 
@@ -166,11 +166,11 @@ export class LockLostError extends RedlockError {
      * away; `closed`: shut down; `short`: `ensure` asked for more validity than is left (the lock itself is still held).
      */
     readonly reason: LockLossReason,
-    /** Token of the lost lock. */
+    /** The token of the lost lock. */
     readonly token: number,
     /** Answer of each node to the last extension. First, with the address `this process`: for how long that did not run. */
     readonly causes: readonly NodeCause[] = [],
-    /** Result of the protected work, when it had finished all the same. */
+    /** The result of the protected work, when it had finished all the same. */
     readonly result?: unknown,
     /** The words on who revoked it, and why. */
     readonly revoked?: string,
@@ -234,7 +234,7 @@ export class StaleTokenError extends RedlockError {
   }
 }
 
-/** Wrong wiring or wrong use in code; the message says whether anything ran or was written. */
+/** The code is wired or used wrongly; the message says whether anything ran or was written. */
 export class FencedUsageError extends RedlockError {
   readonly code = 'FENCED_USAGE';
 }
@@ -243,15 +243,15 @@ export class FencedUsageError extends RedlockError {
 export class RedlockConfigError extends RedlockError {
   readonly code = 'REDLOCK_CONFIG';
 
-  /** Value that it was set to. No log or JSON shows it: a pool, for example, has a password. */
+  /** The value that it was set to. No log or JSON shows it: a pool, for example, has a password. */
   declare readonly value: unknown;
 
   constructor(
-    /** Name of the option, with the path to it: `nodes[1]`, `retry.baseDelay`. */
+    /** The name of the option, with the path to it: `nodes[1]`, `retry.baseDelay`. */
     readonly option: string,
     value: unknown,
     fix: string,
-    /** Text in place of a value that must not be seen, or says too little. */
+    /** The text in place of a value that must not be seen, or says too little. */
     shown = describe(value),
   ) {
     super(`Option '${option}' can't be ${shown}: ${fix}.`);
@@ -269,7 +269,7 @@ export class RedlockClosedError extends RedlockError {
   }
 }
 
-/** Names of the prototypes, not of the instances: a log would show them. */
+/** The names of the prototypes, not of the instances: a log would show them. */
 const NAMES = {
   LockBusyError,
   QuorumUnavailableError,

@@ -6,11 +6,11 @@ import { inModuleContext } from './system-environment.ts';
 export interface Caller {
   /** The method, `Class.method`; absent for calls of `LockService`. */
   readonly where?: string;
-  /** Key template of its `@Fenced`, such as `'seat:{0}'`; several are joined by commas. Absent for a key function. A label for metrics. */
+  /** The key template of its `@Fenced`, such as `'seat:{0}'`; several are joined by commas. Absent for a key function. A label for metrics. */
   readonly template?: string;
 }
 
-/** Fields that every event about a lock carries. */
+/** The fields that every event about a lock carries. */
 export interface AboutKeys extends Caller {
   /** The keys of the lock, or of the call that got none. */
   readonly keys: readonly string[];
@@ -18,14 +18,14 @@ export interface AboutKeys extends Caller {
 
 /** The fields that every event about a granted lock has. */
 export interface AboutLock extends AboutKeys {
-  /** Value of the token; the ballot while a token source has not issued one. */
+  /** The value of the token; the ballot while a token source has not issued one. */
   readonly token: number;
   /** The random identity of the holder, as the nodes know it and `inspect` shows it. */
   readonly holder: string;
 }
 
 export interface AfterWait {
-  /** Time that the caller waited. */
+  /** The time that the caller waited. */
   readonly waitedMs: number;
 }
 
@@ -35,12 +35,12 @@ interface WithHold {
 }
 
 interface WithCauses {
-  /** Entries, one for each node that did not vote, or did not confirm. */
+  /** The entries, one for each node that did not vote, or did not confirm. */
   readonly causes: readonly NodeCause[];
 }
 
 interface WithValidity {
-  /** Time for which the lock is valid from now on. */
+  /** The time for which the lock is valid from now on. */
   readonly remainingMs: number;
 }
 
@@ -49,14 +49,14 @@ interface AboutNode {
   readonly address: string;
 }
 
-/** Nodes of a lock service, and how many of them a lock needs. */
+/** The nodes of a lock service, and how many of them a lock needs. */
 export interface Configuration {
-  /** Host and port of each, in the order of the alphabet. */
+  /** The host and the port of each, in the order of the alphabet. */
   readonly nodes: readonly string[];
   readonly quorum: number;
 }
 
-/** Events of locks and nodes, for logs and metrics. Contention is not an error, and no event carries a secret. */
+/** The events of locks and nodes, for logs and metrics. Contention is not an error, and no event carries a secret. */
 export type LockEvent =
   /** A caller has its lock. */
   | (AboutLock &
@@ -74,7 +74,7 @@ export type LockEvent =
   | (AboutLock & WithValidity & { readonly type: 'extended' })
   /** An extension got no quorum; the lock is neither lost nor renewed, and the extension is tried again. */
   | (AboutLock & WithValidity & WithCauses & { readonly type: 'extension-failed' })
-  /** Loss, at most once for each lock, and never together with `released`. */
+  /** The lock was lost: at most once for each lock, and never together with `released`. */
   | (AboutLock & { readonly type: 'lost'; readonly error: LockLostError })
   /**
    * `maxHold` was over while the work still ran. A `lost` with reason `overdue` follows; nobody else has the keys before the work
@@ -88,9 +88,9 @@ export type LockEvent =
   /** The outer work ended more than one ttl ago, but sections that joined its lock still run and keep it. Once. */
   | (AboutLock & {
       readonly type: 'release-delayed';
-      /** Number of those sections. */
+      /** The number of those sections. */
       readonly sections: number;
-      /** Time since the outer work ended. */
+      /** The time since the outer work ended. */
       readonly sinceMs: number;
     })
   /** Fewer nodes than a quorum confirmed the release; it is repeated, and the key expires with its TTL at the latest. */
@@ -103,18 +103,18 @@ export type LockEvent =
   | (AboutNode & {
       readonly type: 'node-joined';
       readonly quarantineMs: number;
-      /** Server that answers at the address is another one now, or another start of it. */
+      /** Whether the server that answers at the address is another one now, or another start of it. */
       readonly isMoved?: true;
     })
   /**
-   * Process beside this one uses other nodes, or another quorum, so that both could hold one lock at once. Once for each such
+   * A process beside this one uses other nodes, or another quorum, so that both could hold one lock at once. Once for each such
    * configuration; `address` is a node that knows both.
    */
   | (AboutNode & {
       readonly type: 'configurations-differ';
-      /** Configuration of this process. */
+      /** The configuration of this process. */
       readonly own: Configuration;
-      /** Configuration of the other one. */
+      /** The configuration of the other one. */
       readonly other: Configuration;
     })
   /** The node can't be asked: its connection closed, or it has forgotten that this process joined. */
@@ -137,9 +137,9 @@ export type LockEvent =
   /** Once after each `quorum-lost`: enough nodes vote again, as far as known. */
   | {
       readonly type: 'quorum-back';
-      /** Time since the outage began. */
+      /** The time since the outage began. */
       readonly downMs: number;
-      /** Calls that were `unavailable` meanwhile. */
+      /** How many calls were `unavailable` meanwhile. */
       readonly refusedCalls: number;
     };
 
@@ -153,7 +153,7 @@ export interface LockEventListener {
   readonly skipsOrdinary?: boolean;
 }
 
-/** Way of the events of one service to its listener. */
+/** The way of the events of one service to its listener. */
 export class EventSink {
   /** Whether the listener wants `acquired`, `extended` and `released`; otherwise these events are not built. */
   readonly takesOrdinary: boolean;
@@ -195,7 +195,7 @@ export class EventSink {
         { code: 'REDLOCK_LISTENER_FAILED' },
       );
     } catch {
-      // Failure that cannot be shown, or warned of, must not end a lock either.
+      // A failure that cannot be shown, or warned of, must not end a lock either.
     }
   }
 }

@@ -43,7 +43,7 @@ export class FencingToken {
   }
 }
 
-/** Answers of fences to the latest grants, by holder, since a token may be a copy: false once one has refused it. */
+/** The answers of fences to the latest grants, by holder, since a token may be a copy: false once one has refused it. */
 const admissions = new Map<string, boolean>();
 
 /** Notes what a fence answered. What is forgotten counts as not admitted. */
@@ -71,7 +71,7 @@ export interface TokenSource {
 
 /** The grant that a {@link TokenSource} issues a token for. */
 export interface TokenRequest {
-  /** Keys of the grant; one token serves all of them. */
+  /** The keys of the grant; one token serves all of them. */
   readonly keys: readonly string[];
   /** Random identity of this grant. */
   readonly holder: string;

@@ -10,7 +10,7 @@ import type { FencingToken } from './fencing-token.ts';
 export interface Lock {
   /** The keys of the set, as asked for, sorted and without duplicates. */
   readonly keys: readonly string[];
-  /** Token of the whole set, larger than that of every earlier holder of any of these keys. */
+  /** The token of the whole set, larger than that of every earlier holder of any of these keys. */
   readonly token: FencingToken;
   /** Aborts with a `LockLostError` on loss, before validity ends if the event loop runs. `release()` does not abort it. */
   readonly signal: AbortSignal;

@@ -35,9 +35,9 @@ export class Redlock {
   readonly options: ResolvedOptions;
   readonly #set: NodeSet;
   readonly #room: WaitingRoom;
-  /** Calls in no order. No Set, for the reason that KeyTable gives. */
+  /** The calls, in no order. It is no Set, for the reason that KeyTable gives. */
   readonly #calls: Call[] = [];
-  /** Watchers that wait for something to change: nodes, calls, or locks. */
+  /** The watchers that wait for something to change: nodes, calls, or locks. */
   readonly #watchers = new Set<() => void>();
   #arrivals = 0;
   /** Whether it refuses new locks, for good. */
@@ -76,7 +76,7 @@ export class Redlock {
     this.#set.open();
   }
 
-  /** Time in ms until a quorum may vote: 0 = now, infinite while none has joined. */
+  /** The time in ms until a quorum may vote: 0 = now, infinite while none has joined. */
   get votesInMs(): number {
     return Math.max(0, this.#set.quorum.votesAtMs - this.#set.clock.nowMs);
   }
@@ -136,7 +136,7 @@ export class Redlock {
     };
   }
 
-  /** Number of keys that this process knows something of: held, waited for, or remembered for a while. */
+  /** The number of keys that this process knows something of: held, waited for, or remembered for a while. */
   get keyCount(): number {
     return this.#room.table.size;
   }
@@ -312,9 +312,9 @@ export class Redlock {
     const { keys, caller, cancelled } = call;
     const error = cancelled?.error ?? reason;
     this.#ended(call);
-    // Error of another call, which a user passed on, stays as it is.
+    // The error of another call, which a user passed on, stays as it is.
     if (!isOf(keys, error)) throw error;
-    // Error was made where others woke the caller: here its stack leads to the call.
+    // The error was made where others woke the caller: here its stack leads to the call.
     Error.captureStackTrace(error);
     const { events } = this.#set;
     if (error instanceof LockBusyError)
@@ -350,7 +350,7 @@ export class Redlock {
         resolve();
       };
       const look = () => void (condition() && finish());
-      // Change that it waits for may be there after a blocked event loop, unread.
+      // After a blocked event loop the change that it waits for may be there, unread.
       const timer = timers.set(() => this.#set.environment.afterPoll(finish), timeoutMs);
       this.#watchers.add(look);
     });

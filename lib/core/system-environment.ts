@@ -89,7 +89,7 @@ const mark = (): string => randomBytes(MARK_BYTES).toString('base64url');
 
 const systemRandom: Random = { fraction: () => Math.random(), mark, holder };
 
-/** Callbacks behind one listener, because Node warns of more than ten. */
+/** The callbacks behind one listener, because Node warns of more than ten. */
 const exitCallbacks = new Set<() => void>();
 
 function callAtExit(): void {

@@ -22,7 +22,7 @@ const MAX_AGE_MS = Math.floor(Number.MAX_SAFE_INTEGER / 1_000);
 /** Age beyond its `maxAge` at which the row of a token may go: the clock of the database may go back by as much. */
 export const MARGIN_MS = HOUR_MS;
 
-/** Options of every fence; the age in milliseconds. */
+/** The options of every fence; the age in milliseconds. */
 export const FENCE_OPTIONS = {
   maxAge: ((value, option) =>
     durationMs(option, value as Duration, HOUR_MS, MAX_AGE_MS)) as OptionKind<number>,
@@ -40,7 +40,7 @@ export function text(form: RegExp, fix: string): OptionKind<string> {
 
 export const DEFAULT_TABLE = 'redlock_fence';
 
-/** Options of every fence in an SQL database. */
+/** The options of every fence in an SQL database. */
 export const SQL_FENCE_OPTIONS = {
   ...FENCE_OPTIONS,
   // Names that would need quotes are refused, too: it stands in SQL as it is.
@@ -99,7 +99,7 @@ export function keysOf(call: string, options: FenceKeys = {}): FenceKeys['keys']
   return checkOptions(call, KEYS, options).keys;
 }
 
-/** Times in milliseconds. */
+/** The times in milliseconds. */
 export type TransactionOptions = OptionValues<typeof TRANSACTION_OPTIONS> & {
   readonly attempts: number;
 };

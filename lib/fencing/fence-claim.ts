@@ -3,7 +3,7 @@ import { kindOf } from '../core/options/option-names.ts';
 import type { FenceToken } from './fence.ts';
 import { checkKeyList, isFenceKey, MAX_KEY_BYTES, tokenDecimal } from './fencing-token-header.ts';
 
-/** Row of the fence: this holder's token for this key. */
+/** A row of the fence: this holder's token for this key. */
 export interface FenceClaim {
   readonly key: string;
   /** Decimal. */
@@ -12,7 +12,7 @@ export interface FenceClaim {
 }
 
 const AS_GIVEN = 'Pass the token as the lock gave it, or as it was received.';
-/** Time in 2001; smaller tokens are no times in microseconds. */
+/** The time in 2001; smaller tokens are no times in microseconds. */
 export const FIRST_TIME = '1000000000000000';
 /** An empty one is no holder: it marks rows that were repaired. */
 const HOLDER = /^[\x20-\x7e]{1,255}$/;

@@ -3,14 +3,14 @@ import { FencedUsageError } from '../core/errors.ts';
 import type { FenceClaim } from './fence-claim.ts';
 import { isThenable } from './sql/sql-executor.ts';
 
-/** Claims that a fence transaction holds. */
+/** The claims that a fence transaction holds. */
 export interface HeldClaims {
   readonly claims: readonly FenceClaim[];
   /** Whether some of them were claimed again inside, and so taken as claimed. */
   isCovering?: boolean;
 }
 
-/** Run of a fence transaction's work. */
+/** A run of a fence transaction's work. */
 interface Frame {
   readonly held: HeldClaims;
   readonly of: FenceContext;
@@ -18,13 +18,13 @@ interface Frame {
   isOver: boolean;
 }
 
-/** Frames of all fences, the innermost first: two of them may share the only connection. */
+/** The frames of all fences, the innermost first: two of them may share the only connection. */
 const storage = new AsyncLocalStorage<readonly Frame[]>();
 
 /** Around this call. */
 const frames = (): readonly Frame[] => (storage.getStore() ?? []).filter(({ isOver }) => !isOver);
 
-/** Claims of the fence transaction over `database` in whose work this call runs. */
+/** The claims of the fence transaction over `database` in whose work this call runs. */
 export const claimsAround = (database: object): readonly FenceClaim[] | undefined =>
   frames().find(({ of }) => of.database === database)?.held.claims;
 

@@ -78,7 +78,7 @@ export class FenceReporter {
   }
 
   private emit(event: FenceEvent): void {
-    // Observer that is added meanwhile receives later events only.
+    // An observer that is added meanwhile receives later events only.
     const observers = [...this.observers];
     for (const observer of observers) {
       try {

@@ -102,7 +102,7 @@ export abstract class Fence<Transaction = any> {
   abstract observe(listener: FenceEventListener): () => void;
 }
 
-/** Keys that a call is about. */
+/** The keys that a call is about. */
 export interface FenceKeys {
   /** Some of the token's keys. @default all keys of the token */
   readonly keys?: readonly string[];
@@ -111,7 +111,7 @@ export interface FenceKeys {
 /** Standard isolation levels. */
 export type IsolationLevel = 'read committed' | 'repeatable read' | 'serializable';
 
-/** Options of {@link Fence.transaction}. */
+/** The options of {@link Fence.transaction}. */
 export interface FenceTransactionOptions extends FenceKeys {
   /** Levels are all safe under the fence; the stricter ones are aborted more often. @default the database's own */
   readonly isolationLevel?: IsolationLevel;
@@ -132,7 +132,7 @@ export interface FenceTransactionOptions extends FenceKeys {
   readonly idleInTransactionTimeout?: Duration;
 }
 
-/** Finding of {@link Fence.check}. */
+/** A finding of {@link Fence.check}. */
 export interface FenceFinding {
   /** `error`: stale tokens may be admitted, or new ones refused. `warning`: calls will fail. */
   readonly severity: 'error' | 'warning';
@@ -148,7 +148,7 @@ export interface StaleContext {
   readonly token: FenceToken;
 }
 
-/** Fields that every event of a fence carries. */
+/** The fields that every event of a fence carries. */
 interface AboutToken {
   /** The keys that the call is about. */
   readonly keys: readonly string[];
@@ -157,11 +157,11 @@ interface AboutToken {
 }
 
 interface AboutUse extends AboutToken {
-  /** Operation that was called. */
+  /** The operation that was called. */
   readonly operation: StaleContext['operation'];
 }
 
-/** Event at a fence, for counting. */
+/** An event at a fence, for counting. */
 export type FenceEvent =
   /** The token is the newest that the resource has seen. */
   | (AboutUse & { readonly type: 'admitted' })
@@ -175,7 +175,7 @@ export type FenceEvent =
 /** Receives what happens at a fence. What it throws, or its promise rejects with, is dropped. */
 export type FenceEventListener = (event: FenceEvent) => void;
 
-/** Options of every fence. */
+/** The options of every fence. */
 export interface FenceOptions {
   /**
    * Refuses older tokens, by the clock of the database, with a StaleTokenError. So the fence may forget what it knew of tokens that
@@ -194,8 +194,8 @@ export interface FenceOptions {
   readonly onEvent?: FenceEventListener;
 }
 
-/** Options of a fence in an SQL database. */
+/** The options of a fence in an SQL database. */
 export interface SqlFenceOptions extends FenceOptions {
-  /** Name of the table, with its schema when needed. @default 'redlock_fence' */
+  /** The name of the table, with its schema when needed. @default 'redlock_fence' */
   readonly table?: string;
 }

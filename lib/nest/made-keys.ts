@@ -54,7 +54,7 @@ export function calledBy<Options extends object>(caller: Caller, options: Option
 /** A function from the arguments of a call to its key or keys. Its parameters must be the first ones of the method. */
 export type FencedKeyFunction = (...args: never[]) => string | readonly string[];
 
-/** Key that `@Fenced` locks: a template such as `'seat:{0.id}'`, several of them, or a function. */
+/** The key that `@Fenced` locks: a template such as `'seat:{0.id}'`, several of them, or a function. */
 export type FencedKey = string | readonly string[] | FencedKeyFunction;
 
 export type KeysOfCall = (args: readonly unknown[]) => readonly string[];

@@ -27,7 +27,7 @@ export interface ModuleFence {
   check?(): Promise<readonly FenceFinding[]>;
 }
 
-/** Options of `RedlockModule.forRoot`: those of the algorithm, and those of the application. */
+/** The options of `RedlockModule.forRoot`: those of the algorithm, and those of the application. */
 export interface RedlockModuleOptions extends RedlockOptions {
   /**
    * The Redis servers: URLs, ioredis options, ioredis instances, or ready-made nodes (for tests). One is single-instance
@@ -86,7 +86,7 @@ export interface RedlockOptionsFactory {
   createRedlockOptions(): RedlockModuleOptions | Promise<RedlockModuleOptions>;
 }
 
-/** Options of `RedlockModule.forRootAsync`: one of `useFactory` (with `inject`), `useClass` and `useExisting`. */
+/** The options of `RedlockModule.forRootAsync`: one of `useFactory` (with `inject`), `useClass` and `useExisting`. */
 export type RedlockModuleAsyncOptions = ConfigurableModuleAsyncOptions<
   RedlockModuleOptions,
   'createRedlockOptions'
@@ -95,7 +95,7 @@ export type RedlockModuleAsyncOptions = ConfigurableModuleAsyncOptions<
   readonly isGlobal?: boolean;
 };
 
-/** Part of the class `TransactionHost` of `@nestjs-cls/transactional` that the module uses. */
+/** The part of the class `TransactionHost` of `@nestjs-cls/transactional` that the module uses. */
 export interface ClsTransactionHosts {
   /** The host of one connection. */
   getInstance(connectionName?: string): { isTransactionActive(): boolean };

@@ -15,7 +15,7 @@ import {
 import type { Redlock } from '../core/redlock.ts';
 import type { ModuleFence } from './redlock-module-options.ts';
 
-/** Options of {@link LockService.withLock}. */
+/** The options of {@link LockService.withLock}. */
 export interface SectionOptions extends WithLockOptions {
   /**
    * Bring the token to the module's fence before the work begins, for work that reads before (or outside) its writing transaction.
@@ -26,7 +26,7 @@ export interface SectionOptions extends WithLockOptions {
   readonly claim?: boolean;
 }
 
-/** Description of what a section takes; `@Fenced` resolves its options by it, too. */
+/** The description of what a section takes; `@Fenced` resolves its options by it, too. */
 export const OF_SECTION = {
   call: 'withLock',
   table: { ...OF_WITH_LOCK.table, claim: flag },

@@ -248,7 +248,7 @@ export async function examineServer(
   };
 }
 
-/** Error that only a member of a cluster, or a proxy in front of one, gives; INFO may hide that. */
+/** An error that only a member of a cluster, or a proxy in front of one, gives; INFO may hide that. */
 const CLUSTER = /: (CLUSTERDOWN|CROSSSLOT|MOVED|ASK|TRYAGAIN) /;
 
 /** The server answers, but would take no vote: its memory is full, it can't save, or its replicas are away. */

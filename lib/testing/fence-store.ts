@@ -8,7 +8,7 @@ export interface FenceTicket {
   readonly holder: string;
 }
 
-/** Part of its past that a fence may forget, whose tokens have an age. */
+/** The part of its past that a fence may forget, whose tokens have an age. */
 export interface FencePast {
   /**
    * Tokens below may go: decimal. They are hardly older than the store admits, as if its clock had been an hour ahead: a fence that

@@ -6,7 +6,7 @@ import { checkOptionNames } from '../core/options/option-names.ts';
 import { Redlock } from '../core/redlock.ts';
 import { createMemoryNodes, type MemoryLockNode } from './memory/memory-lock-node.ts';
 
-/** Options of {@link occupy}. */
+/** The options of {@link occupy}. */
 export interface OccupyOptions {
   /**
    * Take the keys also from a holder that has them, as if that one had been paused past its ttl: the new token is newer, a
@@ -14,13 +14,13 @@ export interface OccupyOptions {
    * after the last one, or when the test calls `lock.extend()`). @default false
    */
   readonly takeOver?: boolean;
-  /** Time to live; extended until the release. @default '10s' */
+  /** The time to live; extended until the release. @default '10s' */
   readonly ttl?: Duration;
   /** Key prefix of the module. @default 'lock:' */
   readonly keyPrefix?: string;
 }
 
-/** Keys that another process holds, as far as the application can tell. */
+/** The keys that another process holds, as far as the application can tell. */
 export interface OccupiedKeys extends AsyncDisposable {
   /** The token of that holder. */
   readonly token: FencingToken;

@@ -119,7 +119,7 @@ export class HeldLock implements KeyLock {
     // The handle that the caller has says that it was lost.
     if (this.#lease.noticeOverdue(askedAtMs)) return;
     const round = await this.#lease.extendNow();
-    // Lock that was lost meanwhile says so itself.
+    // A lock that was lost meanwhile says so itself.
     if (round.votes.decideExtension() === 'extended' || this.isEnding) return;
     const { options, sessions, clock } = this.#room.set;
     const waitedMs = clock.nowMs - askedAtMs;
@@ -166,7 +166,7 @@ export class HeldLock implements KeyLock {
     const handles = [...this.#handles];
     // Ends all of them at once; their listeners run later.
     for (const each of handles) each.lossError = error;
-    // Next holder may not begin while the work has time to stop; nor before `minHold` has passed.
+    // The next holder may not begin while the work has time to stop; nor before `minHold` has passed.
     const isTimeLeft = reason !== 'taken' && reason !== 'closed';
     const keepMs = isTimeLeft ? this.#lease.validUntilMs - nowMs : 0;
     const mustKeepMs = wasGiven ? this.grant.startedAtMs + settings.minHoldMs - nowMs : 0;
@@ -210,7 +210,7 @@ export class HeldLock implements KeyLock {
     this.#setTimer(Math.ceil(keepMs), () => this.#free(true));
   }
 
-  /** Holder has released it, and sections that joined it still run. */
+  /** The holder has released it, and sections that joined it still run. */
   #keepForSections(): void {
     const sinceMs = this.#room.set.clock.nowMs;
     this.#setTimer(this.call.settings.ttlMs, () => {
@@ -224,7 +224,7 @@ export class HeldLock implements KeyLock {
   #free(isReleased: boolean): void {
     const { set, table } = this.#room;
     this.#state = 'over';
-    // Extensions may not follow the release.
+    // No extension may follow the release.
     this.#lease.end();
     if (isReleased) this.#release = new ReleaseRound(this.#room, this, set.clock.nowMs);
     if (this.#timer !== undefined) set.alarms.cancel(this.#timer);
@@ -242,7 +242,7 @@ export class HeldLock implements KeyLock {
 /** Use of a lock: by its holder, or by a section inside that joined it. The lock is held until the last one has ended. */
 export class LockHandle implements Lock {
   readonly keys: readonly string[];
-  /** Error that says why it was lost while in use. */
+  /** The error that says why it was lost while in use. */
   lossError: LockLostError | undefined = undefined;
   readonly #lock: HeldLock;
   #abort: AbortController | undefined;

@@ -25,7 +25,7 @@ export async function issueToken(source: TokenSource, lock: HeldLock): Promise<F
   );
 }
 
-/** Loss of a lock that nobody had, and whose ballot is no token. */
+/** The loss of a lock that nobody had, and whose ballot is no token. */
 function notIssued({ keys, reason, token, causes }: LockLostError): LockLostError {
   const message = `Lock ${quoteKeys(keys)} was lost before its holder had it: the token source issued no token in time. Nothing ran under it. Look why the source is slow; then retry.`;
   return new LockLostError(keys, reason, token, causes, undefined, undefined, message);

@@ -19,7 +19,7 @@ export abstract class Waiter extends Deadline {
   place: KeyLine | undefined = undefined;
   previousInLine: Waiter | undefined = undefined;
   nextInLine: Waiter | undefined = undefined;
-  /** Order of arrival in this process; of all keys together, so that overlapping sets stand in one order everywhere. */
+  /** The order of arrival in this process; of all keys together, so that overlapping sets stand in one order everywhere. */
   abstract readonly call: LockCall & { readonly ticket: number };
   abstract readonly attempt: Attempt | undefined;
 
@@ -36,9 +36,9 @@ export interface KeyLock {
   readonly about: AboutLock;
   /** Nodes that may hold it, as bits. The others know nothing of it: a frozen node gets no releases of locks it was not asked for. */
   mayHold: number;
-  /** Lock is lost or released, though nodes may still have it. */
+  /** Whether it is lost or released, though nodes may still have it. */
   readonly isEnding: boolean;
-  /** Time for which the nodes keep it as far as this process knows. */
+  /** The time for which the nodes keep it as far as this process knows. */
   readonly occupiedMs: number;
   /** What people are told of it; undefined while no caller has it. */
   readonly report: OwnLock | undefined;
@@ -49,13 +49,13 @@ export interface KeyLock {
   lost(reason: LockLossReason, causes: readonly NodeCause[], revoked?: string): void;
 }
 
-/** Callers of this process that wait for one key, in the order of their arrival. */
+/** The callers of this process that wait for one key, in the order of their arrival. */
 export class KeyLine {
   first: Waiter | undefined = undefined;
   last: Waiter | undefined = undefined;
   /** Set that waits for another key, and keeps the key of this line from later callers: once between two tries for it. */
   reserved: { readonly ticket: number; readonly untilMs: number } | undefined = undefined;
-  /** Waiters in it that have no answer yet, and no more time than one takes. */
+  /** The waiters in it that have no answer yet, and no more time than one takes. */
   #owed: Set<Waiter> | undefined;
 
   /** Mostly behind all others, and in front for one that moves or comes back from its try. */
@@ -160,7 +160,7 @@ export class KeyTable {
   readonly #records = Object.create(null) as Record<string, KeyRecord>;
   /** Highest floor by key that nodes reported ahead of our clock, in microseconds; the one that was seen first comes first. */
   readonly #floors = new Map<string, number>();
-  /** Number of releases that may still be confirmed. */
+  /** The number of releases that may still be confirmed. */
   openReleases = 0;
 
   constructor(set: NodeSet) {
@@ -281,7 +281,7 @@ export class KeyTable {
       if (keptMs > 0) record.queued.standBy(keptMs);
       else record.queued.turn(session);
     } else if (keptMs === 0 && record?.lock === undefined) {
-      // Nodes that did not vote for the latest grant here may name an old place, also while a caller tries.
+      // The nodes that did not vote for the latest grant here may name an old place, also while a caller tries.
       passOn(this.#set, 1 << session.index, key);
     }
   }

@@ -26,7 +26,7 @@ export class Lease extends Deadline {
   /** When `maxHold` is over; infinite where nothing more is to be said of how long it is held. */
   #overdueAtMs: number | undefined;
   #ended = false;
-  /** Suspends that were known when the validity was computed. */
+  /** The suspends that were known when the validity was computed. */
   #suspendedMs: number;
   /** The holder is notified this much before validity ends, because timers are late and work needs time to stop. */
   readonly #leadMs: number;
@@ -98,7 +98,7 @@ export class Lease extends Deadline {
       const asked = new VoteRound(this.#set, vote, { ended });
       open.add(asked);
       asked.start(nodeTimeoutMs, this.#set.clock.nowMs);
-      // Nodes may hold the lock from now on that were sent the extension.
+      // The nodes that were sent the extension may hold the lock from now on.
       this.#lock.mayHold |= asked.votes.mayHaveWritten;
     });
     this.#apply(extension);

@@ -24,13 +24,13 @@ export function jitterMs(roundTripMs: number, random: number): number {
   return random * Math.min(roundTripMs, MAX_JITTER_MS);
 }
 
-/** Holder of the key in another process, as a quorum of nodes said. */
+/** The holder of the key in another process, as a quorum of nodes said. */
 export interface ForeignHolder {
   /** When it is worth asking again, without a hint. */
   readonly untilMs: number;
   /** When its lease ends unless it is extended; undefined without TTL. */
   readonly freeAtMs: number | undefined;
-  /** Answer of each node. */
+  /** The answer of each node. */
   readonly causes: () => NodeCause[];
   /** The text on its process, as far as it is known by then. */
   readonly process: () => string | undefined;
@@ -56,11 +56,11 @@ export class QueuePlace extends Deadline {
   readonly #graceMs: number;
   readonly #record: QueuedKey;
   #ticket = 0;
-  /** Answers by node: of the ticket at first, and of the lease in the latest round. */
+  /** The answers by node: of the ticket at first, and of the lease in the latest round. */
   readonly #tickets: number[] = [];
   #freeInMs: number[] = [];
   #round = 0;
-  /** Nodes that keep the key for this process, as bits. */
+  /** The nodes that keep the key for this process, as bits. */
   #kept = 0;
   /** Says that this process has its turn, and should have tried since. */
   #isCalled = false;
@@ -108,7 +108,7 @@ export class QueuePlace extends Deadline {
     const isFirst = this.#kept === 0;
     this.#kept |= 1 << index;
     if (countOf(this.#kept) >= options.quorum) this.#call(true);
-    // Word of the others takes no longer, if they have any.
+    // The word of the others takes no longer, if they have any.
     else if (isFirst) alarms.set(this, Math.max(1, Math.ceil(quorum.roundTripMs)), clock.nowMs);
   }
 
@@ -134,7 +134,7 @@ export class QueuePlace extends Deadline {
       this.#call(false);
       if (this.#isCalled) return;
     }
-    // Callers that did not try go behind the others, or a set would keep a key until its other keys are free.
+    // The callers that did not try go behind the others, or a set would keep a key until its other keys are free.
     if (this.hasTurn) this.#ticket = this.#tickets.length = 0;
     this.stand(this.#set.clock.nowMs);
   }

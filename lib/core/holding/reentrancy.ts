@@ -10,7 +10,7 @@ import type { LockHandle } from './held-lock.ts';
 export const CALLED_BY = Symbol.for('nestjs-fenced-lock/called-by');
 export type CalledOptions = WithLockOptions & { readonly [CALLED_BY]?: Caller };
 
-/** Work that runs under a lock, and what an async context is inside of. */
+/** The work that runs under a lock, and what an async context is inside of. */
 interface Section {
   /** Service whose lock it is: two services in one process don't know each other's. */
   readonly service: object;
@@ -22,7 +22,7 @@ interface Section {
 
 const STORAGE_KEY = Symbol.for('nestjs-fenced-lock/lock-context');
 const shared = globalThis as { [STORAGE_KEY]?: AsyncLocalStorage<Section> };
-/** Storage of the whole process, also when two copies of this package are loaded. */
+/** The storage of the whole process, also when two copies of this package are loaded. */
 const storage = (shared[STORAGE_KEY] ??= new AsyncLocalStorage<Section>());
 
 /**

@@ -7,7 +7,7 @@ import type { ReleaseCollector, ServiceNode } from '../nodes/service.ts';
 import type { KeyLock, KeyTable } from './key-table.ts';
 import { countOf } from './queue-place.ts';
 
-/** Parts that all locks of one service share. */
+/** The parts that all locks of one service share. */
 export interface LockRoom {
   readonly set: NodeSet;
   readonly table: KeyTable;
@@ -26,7 +26,7 @@ export class ReleaseRound extends Deadline implements ReleaseCollector {
   /** Calls when it is done; made only where somebody asks. */
   #onDone: (() => void)[] | undefined;
   #failures: NodeCause[] | undefined;
-  /** Nodes that have not answered, as bits. */
+  /** The nodes that have not answered, as bits. */
   #unanswered: number;
   #confirmed = 0;
   #isDone = false;

@@ -40,12 +40,12 @@ export function conflicting(
   });
 }
 
-/** Configurations of the processes that joined the same nodes, this one and others. */
+/** The configurations of the processes that joined the same nodes, this one and others. */
 export class Configurations {
   readonly text: string;
   readonly #addresses: readonly string[];
   readonly #events: EventSink;
-  /** Configurations of others, node by node, as far as it has joined. */
+  /** The configurations of others, node by node, as far as it has joined. */
   readonly #others: (readonly string[] | undefined)[];
   readonly #reported = new Set<string>();
 
@@ -60,7 +60,7 @@ export class Configurations {
   joined(index: number, others: readonly string[]): void {
     this.#others[index] = others;
     const own = parseConfiguration(this.text);
-    // Nodes that have not joined yet may turn out to be among theirs, under another name.
+    // The nodes that have not joined yet may turn out to be among theirs, under another name.
     const inCommon = (text: string) =>
       this.#others.filter((each) => each?.includes(text) !== false).length;
     for (const [at, each = []] of this.#others.entries()) {

@@ -2,18 +2,18 @@ import type { Clock, Environment, TimerHandle } from '../environment.ts';
 
 /** Deadlines that are called later than this were late because the process did not run. */
 export const LATE_MS = 10;
-/** Timers of the platform are not more exact. */
+/** The timers of the platform are not more exact. */
 const TIMER_ERROR_MS = 2;
 /** A smaller step of the wall clock against the monotonic one is drift. */
 const NOTICED_STEP_MS = 20;
 /** Time since boot comes in such steps. */
 const BOOT_STEP_MS = 10;
-/** Difference that two readings of it stay below where nothing was suspended. */
+/** The difference that two readings of it stay below where nothing was suspended. */
 const BOOT_CLOCK_ERROR_MS = 25;
 
-/** Time of one service: durations use nothing else. */
+/** The time of one service: durations use nothing else. */
 export class ServiceClock {
-  /** Time that the system was suspended, as far as it was noticed. */
+  /** The time that the system was suspended, as far as it was noticed. */
   suspendedMs = 0;
   readonly #clock: Clock;
   readonly #onMove: () => void;
@@ -66,7 +66,7 @@ export class ServiceClock {
 /** Event that happens at a time unless it is cancelled first, which is the rule: so cancelling must cost next to nothing. */
 export abstract class Deadline {
   dueMs = 0;
-  /** Place in the heap, -1 where it is not set; for {@link Deadlines} only. */
+  /** The place in the heap, -1 where it is not set; for {@link Deadlines} only. */
   position = -1;
   /** Orders those of one moment; for {@link Deadlines} only. */
   order = 0;
@@ -159,7 +159,7 @@ export class Deadlines {
     const isLate = first !== undefined && nowMs - first.dueMs > TIMER_ERROR_MS;
     if (!isLate || this.#background) return this.#call(nowMs);
     this.#isFiring = true;
-    // Code of others may block between the poll and this: what becomes due meanwhile has a poll of its own.
+    // A code of others may block between the poll and this: what becomes due meanwhile has a poll of its own.
     this.#environment.afterPoll(() => this.#call(nowMs));
   }
 

@@ -8,14 +8,14 @@ import type { InspectReply, LockNode, NodeFailure } from './lock-node.ts';
 
 /** The state of one key as the nodes know it at the moment: for people and dashboards, never for deciding whether one may write. */
 export interface LockInspection {
-  /** Key as the caller named it, without the prefix. */
+  /** The key as the caller named it, without the prefix. */
   readonly key: string;
   /**
-   * Random identity of the holder that a quorum of nodes reports; `null` when there is none. `undefined` when that is unknown:
+   * The random identity of the holder that a quorum of nodes reports; `null` when there is none. `undefined` when that is unknown:
    * with the nodes that did not answer there could be one.
    */
   readonly holder: string | null | undefined;
-  /** Time for which the holder's lease runs on a quorum of nodes; 0 without a known holder. */
+  /** The time for which the holder's lease runs on a quorum of nodes; 0 without a known holder. */
   readonly remainingMs: number;
   /** The process of the holder, as far as it said who it is. */
   readonly process?: ProcessIdentity;
@@ -25,21 +25,21 @@ export interface LockInspection {
   readonly revoked?: string;
   /** The largest ballot any answering node remembers, decimal; `'0'` when none. Never write with it: it belongs to another. */
   readonly lastToken: string;
-  /** Answer of each node. */
+  /** The answer of each node. */
   readonly nodes: readonly NodeInspection[];
 }
 
-/** State of one key as one node knows it at the moment. */
+/** The state of one key as one node knows it at the moment. */
 export interface NodeInspection {
   /** The host and the port, never a password. */
   readonly address: string;
   /** `null` when the key is free here, or there was no answer. */
   readonly holder: string | null;
-  /** Milliseconds; -1 for a key without TTL, which no client of this package writes. */
+  /** The time for which it is held, ms; -1 for a key without TTL, which no client of this package writes. */
   readonly remainingMs: number;
   /** The largest ballot that this node remembers, decimal; `'0'` when none. */
   readonly lastToken: string;
-  /** Present when the node did not answer. */
+  /** It is present when the node did not answer. */
   readonly failure?: { readonly reason: NodeFailureReason; readonly message: string };
 }
 
@@ -50,7 +50,7 @@ export interface AskedNodes {
   readonly sessions: readonly {
     readonly address: string;
     readonly node: LockNode;
-    /** Stands for all answers of a node that is not to be asked. */
+    /** It stands for all answers of a node that is not to be asked. */
     readonly refusal?: NodeFailure | undefined;
   }[];
 }
@@ -127,7 +127,7 @@ function summarize(
   for (const candidate of new Set(nodes.map((node) => node.holder))) {
     if (candidate === null) continue;
     const times = nodes.filter((node) => node.holder === candidate).map((node) => node.remainingMs);
-    // Nodes without an answer may hold it as well.
+    // The nodes without an answer may hold it as well.
     if (times.length + silent >= votesNeeded) holder = undefined;
     if (times.length < votesNeeded) continue;
     holder = candidate;

@@ -9,11 +9,11 @@
  * true; one goes out at once when no answer is due on the connection. Everything else writes what was collected before itself.
  */
 export interface LockNode {
-  /** Host and port, for messages; never a password. */
+  /** The host and the port, for messages; never a password. */
   readonly address: string;
   /** The facts that `examine` found last. */
   readonly facts?: NodeFacts | undefined;
-  /** Node for one more lock service: this node, or, while it has a service, another to the same server. Missing: this node. */
+  /** The node for one more lock service: this one, or, while it has a service, another to the same server. Where it is missing, this one. */
   forService?(): LockNode;
   /** Starts connecting, and keeps reconnecting until `close`. Called once. */
   open(listener: LockNodeListener, settings: LinkSettings): void;
@@ -40,13 +40,13 @@ export interface LockNode {
   listen(channel: string): void;
   /** Replaces its connections, and loses nothing of what they carry. Missing: they never have to be. */
   renew?(): void;
-  /** Facts for the start-up checks. */
+  /** The facts for the start-up checks. */
   examine(settle: (reply: NodeFacts | NodeFailure) => void): void;
   /** Writes what was collected, then closes our own connections; resolves when they are closed. */
   close(): Promise<void>;
 }
 
-/** Settings that a node needs to notice by itself that a connection went silent. */
+/** The settings that a node needs to notice by itself that a connection went silent. */
 export interface LinkSettings {
   /**
    * A connection on which an answer has been due for this long is doubted: a second one is opened beside it, and takes its
@@ -76,7 +76,7 @@ export interface LockNodeListener {
   listening(): void;
 }
 
-/** Failure in place of an answer of the protocol. */
+/** The failure in place of an answer of the protocol. */
 export interface NodeFailure {
   readonly kind: 'failed';
   /** True when the command certainly changed nothing; false when that is unknown. */
@@ -88,7 +88,7 @@ export interface NodeFailure {
   readonly message: string;
 }
 
-/** Names of one lock on the server: for each key its lock and its floor. */
+/** The names of one lock on the server: for each key its lock and its floor. */
 export interface LockNames {
   /** Name under which the node remembers when it may vote. */
   readonly marker: string;
@@ -205,13 +205,13 @@ export interface ReleaseRequest {
 export type ReleaseReply = { readonly kind: 'released'; readonly deleted: number } | NodeFailure;
 
 export interface WaitRequest {
-  /** Names of one key. */
+  /** The names of one key. */
   readonly names: LockNames;
   /** `<mark> <ms for which a lock is kept for it> <channel>`. */
   readonly member: string;
-  /** Place in the line, microseconds; 0 = the clock of the server says it. */
+  /** The place in the line, microseconds; 0 = the clock of the server says it. */
   readonly ticket: number;
-  /** Time for which the line is remembered from now on, ms. */
+  /** The time for which the line is remembered from now on, ms. */
   readonly lifeMs: number;
 }
 
@@ -259,7 +259,7 @@ export type ListReply =
   | { readonly kind: 'listed'; readonly names: readonly string[]; readonly isComplete: boolean }
   | NodeFailure;
 
-/** Facts of one server that the start-up checks want to know. */
+/** The facts of one server that the start-up checks want to know. */
 export interface NodeFacts {
   readonly kind: 'facts';
   /** Changes with every start of the server; equal for two addresses of one server. */

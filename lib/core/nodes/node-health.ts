@@ -3,14 +3,14 @@ import type { LockNode, NodeFacts, NodeFailure } from './lock-node.ts';
 import type { Service, ServiceNode } from './service.ts';
 
 const FAILING_AFTER = 3;
-/** Time that a node may be away before the reason is reported. */
+/** The time that a node may be away before the reason is reported. */
 const ABSENCE_MS = 2_000;
 /** The pause between two looks at a node that refuses votes. */
 const LOOK_PAUSE_MS = 1_000;
 /** How long a refusal counts that the node itself does not explain. A process that is not ready may get no calls, so only time can end it. */
 const UNEXPLAINED_MS = 10_000;
 
-/** Fault of a vote: no answer in time, or the node itself refused it. */
+/** The fault of a vote: no answer in time, or the node itself refused it. */
 type Fault = 'timeout' | 'acquire' | 'extend';
 
 /** The part of a session that its health looks at. */
@@ -23,7 +23,7 @@ class Look extends Alarm {
   believesFromMs = 0;
 }
 
-/** Health of one node: how it does, and what listeners know of it. */
+/** The health of one node: how it does, and what listeners know of it. */
 export class NodeHealth {
   /** Reason why it can't be asked, or does not vote, at the moment. */
   problem = 'not connected yet';

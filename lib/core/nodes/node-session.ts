@@ -16,9 +16,9 @@ import { NodeHealth } from './node-health.ts';
 import type { Collected, ReleaseCollector, Service, ServiceNode } from './service.ts';
 import { ReleaseOutbox } from './release-outbox.ts';
 
-/** Number of unanswered votes with which a silent node is only sent releases. */
+/** The number of unanswered votes with which a silent node is only sent releases. */
 const MAX_OPEN_VOTES = 64;
-/** Pauses before a node is joined again double up to this. */
+/** The pauses before a node is joined again double up to this. */
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1_000;
 
@@ -33,9 +33,9 @@ export interface VoteCollector extends Collected {
   collect(index: number, reply: VoteReply): void;
 }
 
-/** Actions of the layers above when something changes at the nodes. */
+/** The actions of the layers above when something changes at the nodes. */
 export interface NodeSetListener {
-  /** Node has begun to vote, or answers again. */
+  /** A node has begun to vote, or answers again. */
   joined(): void;
   /** A lock is kept for this process at a node; with `keptMs` for another one, and this one is behind it. */
   turn(session: NodeSession, lockName: string, keptMs: number): void;
@@ -45,7 +45,7 @@ export interface NodeSetListener {
   clockMoved(): void;
 }
 
-/** State of one connection, which ends with it. */
+/** The state of one connection, which ends with it. */
 class Connection {
   /** When the votes were sent that have not been answered; answers come in order. */
   readonly sentAtMs: number[] = [];
@@ -56,9 +56,9 @@ class Connection {
 
 /** Joins a node again, after a pause. */
 class Rejoin extends Alarm {
-  /** Joins in a row that failed. */
+  /** The joins in a row that failed. */
   failures = 0;
-  /** Times in a row that the node forgot that it was joined, before it voted. */
+  /** The times in a row that the node forgot that it was joined, before it voted. */
   forgotten = 0;
 }
 
@@ -71,12 +71,12 @@ export class NodeSession extends Deadline implements LockNodeListener {
   state: ServiceNode['state'] = 'down';
   /** When its quarantine ends, as far as known. */
   votesAtMs = 0;
-  /** Time of its latest vote. A number before the first, too, or each would be an object of its own. */
+  /** The time of its latest vote. A number before the first, too, or each would be an object of its own. */
   roundTripMs = Number.NaN;
   readonly #set: Service;
   readonly #listener: NodeSetListener;
   readonly #outbox: ReleaseOutbox;
-  /** Votes that are asked again once the node has been joined. */
+  /** The votes that are asked again once the node has been joined. */
   readonly #afterJoin: VoteCollector[] = [];
   /** Late answers of earlier ones change nothing here. */
   #connection = new Connection();
@@ -161,11 +161,11 @@ export class NodeSession extends Deadline implements LockNodeListener {
 
   closed(message: string): void {
     if (this.state === 'closed') return;
-    // Answers that are still open will never come; what they did is unknown. A node may have settled them already.
+    // The answers that are still open will never come; what they did is unknown. A node may have settled them already.
     const { sentAtMs, hasUnknownOutcome } = this.#connection;
     const unanswered = sentAtMs.length > 0 || hasUnknownOutcome;
     this.#reconnected('down');
-    // Keys of commands without an answer can live so long.
+    // The keys of commands without an answer can live so long.
     if (unanswered) this.#outbox.repeatUntilMs = this.#set.clock.nowMs + this.#set.options.maxTtlMs;
     this.#failWaiting(message);
     this.health.left(message);
@@ -182,7 +182,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
   }
 
   spoke(): void {
-    // Reply that comes may be a vote, which says more.
+    // The reply that comes may be a vote, which says more.
     const isDue = this.#connection.sentAtMs.length > 0;
     if (this.state !== 'voting' || !this.health.isSilent || isDue) return;
     this.health.isSilent = false;
@@ -324,7 +324,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
   }
 
   #joined({ quarantineMs, isMoved = false, others = [] }: JoinReply & { kind: 'joined' }): void {
-    // Server that answered is another one: the one before forgot nothing.
+    // The server that answered is another one: the one before forgot nothing.
     if (isMoved) this.#rejoin.forgotten = 0;
     this.#rejoin.failures = 0;
     this.state = 'voting';
@@ -334,7 +334,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
     for (const collector of this.#afterJoin.splice(0))
       if (!collector.ended) this.#send(collector, this.#set.clock.nowMs, true);
     this.#set.outgoing.flushLater();
-    // Node that forgets votes first.
+    // A node that forgets has to vote first.
     if (this.#rejoin.forgotten <= 1) {
       this.health.problem = 'connection lost';
       this.health.joined(quarantineMs, isMoved);

@@ -2,7 +2,7 @@ import { Alarm } from './deadlines.ts';
 import type { LockNode, ReleaseReply, ReleaseRequest } from './lock-node.ts';
 import type { Service } from './service.ts';
 
-/** Releases that are kept for one node; beyond it the oldest is dropped and its key expires with its ttl. */
+/** The releases that are kept for one node; beyond it the oldest is dropped and its key expires with its ttl. */
 const MAX_ENTRIES = 10_000;
 
 /**
@@ -16,9 +16,9 @@ export class ReleaseOutbox {
   readonly #node: LockNode;
   readonly #set: Service;
   readonly #pauseMs: number;
-  /** Releases by holder: the request, and when every key of this lock has expired. */
+  /** The releases by holder: the request, and when every key of this lock has expired. */
   readonly #kept = new Map<string, { request: ReleaseRequest; untilMs: number }>();
-  /** Alarms of releases that were delivered, and are delivered once more. */
+  /** The alarms of releases that were delivered, and are delivered once more. */
   readonly #repeats = new Set<Alarm>();
   readonly #alarm = new Alarm(() => this.flush());
   /** Time until which every release is sent twice; 0 when there is no need. */

@@ -65,7 +65,7 @@ export class Outgoing {
   }
 }
 
-/** Parts of one service that its nodes share. */
+/** The parts of one service that its nodes share. */
 export abstract class Service {
   readonly options: ResolvedOptions;
   readonly environment: Environment;
@@ -78,7 +78,7 @@ export abstract class Service {
   readonly events: EventSink;
   readonly quorum: Quorum;
   readonly configurations: Configurations;
-  /** Beginning of all holders of this service. */
+  /** The beginning of all holders of this service. */
   readonly mark: string;
   abstract readonly sessions: readonly ServiceNode[];
 
@@ -117,7 +117,7 @@ export abstract class Service {
     if (isCollected) this.outgoing.flushLater(by);
   }
 
-  /** Channel on which nodes say whose turn it is. */
+  /** The channel on which nodes say whose turn it is. */
   get channel(): string {
     return `${this.options.keyPrefix}#turns:${this.mark}`;
   }
@@ -188,7 +188,7 @@ export class Quorum {
   roundTripMs = 2;
   /** When a quorum of nodes last answered a try. */
   lastAnswerAtMs = Number.NEGATIVE_INFINITY;
-  /** Outage that lasts. Before the first quorum it has no beginning, and is no news. */
+  /** The outage that lasts. Before the first quorum it has no beginning, and is no news. */
   outage: Outage | undefined = {
     sinceMs: Number.NEGATIVE_INFINITY,
     refusedCalls: 0,
@@ -225,7 +225,7 @@ export class Quorum {
     return sessions.length - sessions.filter(isAway).length < options.quorum;
   }
 
-  /** Nodes that don't vote now, as far as that was reported, and why. */
+  /** The nodes that don't vote now, as far as that was reported, and why. */
   get #missingVotes(): NodeCause[] {
     const { sessions, clock } = this.#set;
     return sessions.flatMap(({ address, health, votesAtMs, state }): NodeCause[] => {

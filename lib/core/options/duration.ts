@@ -29,7 +29,7 @@ export function durationMs(
   );
 }
 
-/** Duration for messages: with one decimal, never shorter than it is. */
+/** The duration for messages: with one decimal, never shorter than it is. */
 export function inSeconds(ms: number): string {
   return `${Math.ceil(ms / 100) / 10} s`;
 }

@@ -13,7 +13,7 @@ export interface RetryOptions {
   readonly maxDelay?: Duration;
 }
 
-/** Options of the lock service. Durations are milliseconds or strings such as `'30s'`. */
+/** The options of the lock service. Durations are milliseconds or strings such as `'30s'`. */
 export interface RedlockOptions {
   /**
    * Time to live of a lock on the nodes. Short: a crashed holder blocks others briefly, but pauses and slow networks cost
@@ -35,9 +35,9 @@ export interface RedlockOptions {
    * frozen majority costs per try. @default ttl / 10, at least 50 ms, at most 500 ms (and at most ttl / 3)
    */
   readonly nodeTimeout?: Duration;
-  /** Difference that the rates of two clocks may have, as a share of the ttl; 2 ms are added. @default 0.01 */
+  /** The difference that the rates of two clocks may have, as a share of the ttl; 2 ms are added. @default 0.01 */
   readonly driftFactor?: number;
-  /** Prefix of every name on the servers. Applications that must exclude each other use the same. @default 'lock:' */
+  /** The prefix of every name on the servers. Applications that must exclude each other use the same. @default 'lock:' */
   readonly keyPrefix?: string;
   /** Extend held locks at a third of the ttl. `false`: a lock ends after one ttl. @default true */
   readonly extend?: boolean;
@@ -70,7 +70,7 @@ export interface RedlockOptions {
         /** The lag of a replica that may be promoted: not below `min-replicas-max-lag` of the servers, and the same in all processes. @default '10s', as in Redis */
         readonly maxLag?: Duration;
       };
-  /** Issuer of fencing tokens. @default 'quorum' */
+  /** The issuer of fencing tokens. @default 'quorum' */
   readonly tokens?: 'quorum' | TokenSource;
   /**
    * Votes a lock needs, at least a majority. Larger only while nodes are added or replaced step by step (docs/operations.md,
@@ -87,7 +87,7 @@ export interface RedlockOptions {
    * may lead to another server by now, while the old one lives. @default '10m'
    */
   readonly maxConnectionAge?: Duration;
-  /** Spacing of the tries of callers of this process. */
+  /** The spacing of the tries of callers of this process. */
   readonly retry?: RetryOptions;
   /**
    * The words of this process for people who look for the holder of a lock. Each server keeps them in one key, which expires a minute
@@ -98,9 +98,9 @@ export interface RedlockOptions {
   readonly onEvent?: LockEventListener;
 }
 
-/** Options of one call; what is absent comes from {@link RedlockOptions}. */
+/** The options of one call; what is absent comes from {@link RedlockOptions}. */
 export interface AcquireOptions {
-  /** Time to live of this lock on the nodes, at most `maxTtl`. @default that of the module, '10s' */
+  /** The time to live of this lock on the nodes, at most `maxTtl`. @default that of the module, '10s' */
   readonly ttl?: Duration;
   /**
    * Time to try for; 0 = one try. With less than a node timeout a call may take one node timeout all the same.
@@ -117,7 +117,7 @@ export interface AcquireOptions {
   readonly signal?: AbortSignal;
 }
 
-/** Options of `LockService.withLock`. */
+/** The options of `LockService.withLock`. */
 export interface WithLockOptions extends AcquireOptions {
   /**
    * When the work finished although the lock was lost meanwhile: `'throw'` a `LockLostError` (whose `result` is what the work

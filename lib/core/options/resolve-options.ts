@@ -70,7 +70,7 @@ export const SERVICE_OPTIONS = {
 };
 
 export interface ResolvedAcquire {
-  /** Time to live, not below minHoldMs, so that a crash does not cut the hold short. */
+  /** The time to live, not below minHoldMs, so that a crash does not cut the hold short. */
   readonly ttlMs: number;
   readonly waitMs: number;
   readonly nodeTimeoutMs: number;
@@ -96,7 +96,7 @@ export interface ResolvedOptions {
   readonly retryBaseDelayMs: number | undefined;
   /** Undefined: the node timeout of the call. */
   readonly retryMaxDelayMs: number | undefined;
-  /** Timeout as given; derived from the ttl of the call when undefined. */
+  /** The timeout as given; derived from the ttl of the call when undefined. */
   readonly nodeTimeoutMs: number | undefined;
   /** The text that this process writes of itself; undefined where it writes none. */
   readonly identity: string | undefined;
@@ -181,7 +181,7 @@ export const OF_WITH_LOCK = {
   },
 };
 
-/** Results that frozen options, such as those of a decorator, came to last. */
+/** The results that frozen options, such as those of a decorator, came to last. */
 const latest = new WeakMap<
   AcquireOptions,
   { resolved: ResolvedOptions; of: OptionsOfCall; acquire: ResolvedAcquire }

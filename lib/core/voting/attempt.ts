@@ -25,7 +25,7 @@ export interface AttemptListener {
 export interface LockCall {
   readonly keys: readonly string[];
   readonly settings: ResolvedAcquire;
-  /** Undefined for direct calls of the service. */
+  /** It is undefined for direct calls of the service. */
   readonly caller: Caller | undefined;
 }
 
@@ -35,9 +35,9 @@ export interface Granted {
   readonly kind: 'granted';
   readonly holder: string;
   readonly ballot: number;
-  /** Nodes that accepted it, or may have, as bits: only they have to be released. */
+  /** The nodes that accepted it, or may have, as bits: only they have to be released. */
   readonly mayHold: number;
-  /** Moment before the winning ballot. */
+  /** The moment before the winning ballot. */
   readonly startedAtMs: number;
   readonly roundTripMs: number;
   readonly validUntilMs: number;
@@ -57,7 +57,7 @@ export interface FailedAttempt {
   readonly finding: Finding;
   readonly votes: VoteCount;
   readonly endedAtMs: number;
-  /** Time that the nodes had for the last ballot. */
+  /** The time that the nodes had for the last ballot. */
   readonly timeoutMs: number;
   readonly causes: () => NodeCause[];
 }
@@ -74,7 +74,7 @@ export class Attempt {
   readonly #names: LockNames;
   readonly #settings: ResolvedAcquire;
   readonly #deadlineMs: number;
-  /** Nodes that accepted any ballot of this holder, or may have, as bits. */
+  /** The nodes that accepted any ballot of this holder, or may have, as bits. */
   #mayHold = 0;
   #ballots = 0;
   round: VoteRound | undefined;
@@ -144,7 +144,7 @@ export class Attempt {
     }
     const finding = this.#findingOf(round);
     if (finding === 'contention') listener.refused(endedAtMs);
-    // Release of a holder that a quorum has names the next one.
+    // The release of a holder that a quorum has names the next one.
     const isAnswered = votes.voted >= votes.quorum || this.#isCancelled;
     this.#abandon(isAnswered && votes.namedHolder === undefined);
     const failed: FailedAttempt = {
@@ -155,7 +155,7 @@ export class Attempt {
       timeoutMs: round.timeoutMs,
       causes: () => round.causes(decision === 'won'),
     };
-    // Callers behind it would be refused at once as well, all of them before any answer is read that says otherwise.
+    // The callers behind it would be refused at once as well, all of them before any answer is read that says otherwise.
     if (votes.isRefused) this.#set.environment.afterPoll(() => listener.ended(failed));
     else void NOW.then(() => listener.ended(failed));
   }

@@ -24,7 +24,7 @@ export interface NamedHolder {
 
 /** The answers of one round, and all that can be read from them. The only place in which votes are read. */
 export class VoteCount {
-  /** Replies by node; undefined while there is none. */
+  /** The replies by node; undefined while there is none. */
   readonly replies: (VoteReply | undefined)[] = [];
   readonly quorum: number;
   readonly #counts: Record<VoteReply['kind'], number> = {
@@ -44,7 +44,7 @@ export class VoteCount {
   wrongNumber = 0;
   /** Could not be asked, or answered nothing that the protocol knows. */
   failed = 0;
-  /** Nodes that had time left to answer when the others decided. */
+  /** The nodes that had time left to answer when the others decided. */
   pending = 0;
   /** Answers not given, by nodes that were silent when asked, and by the others. */
   #silentOpen = 0;
@@ -80,14 +80,14 @@ export class VoteCount {
     return (this.#silentNodes & (1 << index)) !== 0;
   }
 
-  /** Number of answers that are worth waiting for. */
+  /** The number of answers that are worth waiting for. */
   get expected(): number {
     const { quarantined, lost } = this.#counts;
     const able = this.replies.length - this.#silentOpen - this.failed - quarantined - lost;
     return able < this.quorum ? this.liveOpen + this.#silentOpen : this.liveOpen;
   }
 
-  /** Number of nodes that may vote and did, for any holder. */
+  /** The number of nodes that may vote and did, for any holder. */
   get voted(): number {
     return this.yes + this.wrongNumber + this.held + this.#counts.lost;
   }
@@ -145,7 +145,7 @@ export class VoteCount {
     return floor;
   }
 
-  /** Nodes that may have executed the request, as bits: they were sent it, and did not say that nothing was written. */
+  /** The nodes that may have executed the request, as bits: they were sent it, and did not say that nothing was written. */
   get mayHaveWritten(): number {
     let nodes = 0;
     for (let index = 0; index < this.replies.length; index += 1) {
@@ -187,7 +187,7 @@ export class VoteCount {
     return this.replies.length - this.#counts.quarantined < this.quorum;
   }
 
-  /** Nodes that voted for us, named another holder, refused only the number, or were not waited for make a quorum. */
+  /** The nodes that voted for us, named another holder, refused only the number, or were not waited for make a quorum. */
   get isContention(): boolean {
     return this.pending + this.held + this.yes + this.wrongNumber >= this.quorum;
   }

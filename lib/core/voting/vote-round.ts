@@ -31,14 +31,14 @@ export class VoteRound extends Deadline implements VoteCollector {
   readonly vote: VoteRequest;
   /** Frozen when the round ended. */
   readonly votes: VoteCount;
-  /** Moment before the first byte: what the nodes promise runs from here. */
+  /** The moment before the first byte: what the nodes promise runs from here. */
   startedAtMs = 0;
   endedAtMs = 0;
-  /** Timeout of the answers: a whole one counts from when the bytes were handed to the sockets. */
+  /** The timeout of the answers: a whole one counts from when the bytes were handed to the sockets. */
   timeoutMs = 0;
   /** Answers no longer count. */
   ended = false;
-  /** Ended by answers, not by the deadline or a cancel. */
+  /** Whether answers ended it, and not the deadline or a cancel. */
   isDecided = false;
   readonly #set: NodeSet;
   readonly #owner: { ended(round: VoteRound): void };
@@ -81,7 +81,7 @@ export class VoteRound extends Deadline implements VoteCollector {
       this.#set.answers.set(this, this.timeoutMs, nowMs);
   }
 
-  /** Time that its bytes waited to leave this process since `sinceMs`. */
+  /** The time that its bytes waited to leave this process since `sinceMs`. */
   heldBackMs(sinceMs: number): number {
     return Math.max(0, this.#sentAtMs - Math.max(this.startedAtMs, sinceMs));
   }
@@ -141,7 +141,7 @@ export class VoteRound extends Deadline implements VoteCollector {
   #end(isDecided: boolean): void {
     if (this.ended) return;
     this.isDecided = isDecided;
-    // Nodes that had time left were not waited for: they are no sign of an outage.
+    // The nodes that had time left were not waited for: they are no sign of an outage.
     if (isDecided) this.votes.pending = this.votes.liveOpen;
     this.endedAtMs = this.#set.clock.checkedNowMs;
     this.ended = true;

@@ -17,7 +17,7 @@ import { answerFor, errorFor, heldBackMs } from './verdict.ts';
 /** Round trips that a first try is left at least: two ballots, and as much again. */
 const TRY_ROUND_TRIPS = 4;
 
-/** Parts that all callers and locks of one service share. */
+/** The parts that all callers and locks of one service share. */
 export interface WaitingRoom extends LockRoom {
   readonly admission: Admission;
   readonly processes: KnownProcesses;
@@ -87,7 +87,7 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
     if (this.#state !== 'queued' && this.#state !== 'backingOff') return;
     this.#state = 'looking';
     this.#room.set.answers.cancel(this);
-    // Code that wakes several callers finishes first.
+    // The code that wakes several callers finishes first.
     void NOW.then(() => this.#look(this.#room.set.clock.nowMs));
   }
 
@@ -106,7 +106,7 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
       const neededMs = this.tries === 0 ? 0 : roundTripMs;
       const { waitMs, nodeTimeoutMs } = settings;
       const budgetMs = Math.max(waitMs, nodeTimeoutMs);
-      // Caller without a try until then needs the rest of its time for one.
+      // A caller without a try until then needs the rest of its time for one.
       const tryAtLatestMs =
         this.arrivedAtMs + budgetMs - Math.max(budgetMs / 2, TRY_ROUND_TRIPS * roundTripMs);
       const waitEndMs = this.arrivedAtMs + waitMs;
@@ -145,7 +145,7 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
         blocking = record;
       if (blocking !== undefined || record.first !== undefined) inUse ??= record;
     }
-    // Caller that arrives stands in the line of its first key that is in use here.
+    // A caller that arrives stands in the line of its first key that is in use here.
     if (this.place === undefined) inUse?.enter(this);
     const isHead = this.place === undefined || this.place.first === this;
     const { admission } = this.#room;
@@ -217,7 +217,7 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
     this.#room.table.sawFloor(this.call.keys, floor);
   }
 
-  /** Word of single nodes on holders is no answer for others, but the best that is left for one who found out nothing. */
+  /** The word of single nodes on holders is no answer for others, but the best that is left for one who found out nothing. */
   sawVotes({ replies }: FailedAttempt['votes'], nowMs: number): void {
     for (const reply of replies)
       if (reply?.kind === 'held') {
@@ -277,7 +277,7 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
   #learn(outcome: FailedAttempt): void {
     const { finding, votes, endedAtMs } = outcome;
     if (finding === 'outage') for (const record of this.records) record.outage = outcome;
-    // Holder that a node named while no quorum could be asked is no answer.
+    // A holder that a node named while no quorum could be asked is no answer.
     const isCutShort = finding === 'nothing' && votes.yes < votes.quorum;
     const hadQuorum = this.#room.set.quorum.lastAnswerAtMs > this.arrivedAtMs;
     if (finding === 'contention' || (isCutShort && hadQuorum)) this.sawVotes(votes, endedAtMs);

@@ -2,7 +2,7 @@ import type { LockCall } from '../voting/attempt.ts';
 
 /** A call for a lock. */
 export interface Call extends LockCall {
-  /** Order of arrival in this process. */
+  /** The order of arrival in this process. */
   readonly ticket: number;
   /** Made inside of a section: others may wait for what that holds. */
   readonly isInside: boolean;

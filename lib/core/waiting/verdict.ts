@@ -82,10 +82,10 @@ export function errorFor(
   const rounds = roundsAhead(records);
   const hadQuorum = set.quorum.lastAnswerAtMs > arrivedAtMs;
   const isNamed = records.some(({ namedUntilMs }) => nowMs <= namedUntilMs);
-  // Votes of it were split, or a node answered others a moment ago.
+  // Its votes were split, or a node answered others a moment ago.
   if (hasLost || isNamed || rounds.some(({ votes }) => hadQuorum || votes.held > 0))
     answer ??= 'busy';
-  // Slot is what stood in its way in the end, unless it lost before.
+  // The slot is what stood in its way in the end, unless it lost before.
   if (answer === 'busy' && (slots === undefined || hasLost)) return busyError(caller, nowMs);
   let causes = typeof answer === 'object' ? answer.causes() : undefined;
   if (slots === undefined)

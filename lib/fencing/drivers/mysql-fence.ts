@@ -4,14 +4,14 @@ import { outsideTransaction } from '../sql/advance-fence.ts';
 import { rowsOf } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
-/** Part of a connection of `mysql2/promise` that the fence uses. */
+/** The part of a connection of `mysql2/promise` that the fence uses. */
 export interface MysqlConnection {
   query(sql: any, parameters?: any): Promise<[any, any]>;
   release(): void;
   destroy(): void;
 }
 
-/** Part of a pool of `mysql2/promise` that the fence uses. */
+/** The part of a pool of `mysql2/promise` that the fence uses. */
 export interface MysqlPool<Connection extends MysqlConnection> {
   getConnection(): Promise<Connection>;
 }
@@ -46,7 +46,7 @@ export function mysqlFence<Connection extends MysqlConnection>(
 ): Fence<Connection> {
   const needs = 'a pool of promises: createPool of mysql2/promise';
   checkFenceArguments('mysqlFence', pool, ['getConnection'], needs, options);
-  // Pool with callbacks, which would never call back.
+  // A pool with callbacks, which would never call back.
   if ('promise' in pool) refuseClient('mysqlFence', pool, needs);
   return new SqlFence<Connection>(
     {
@@ -74,7 +74,7 @@ export function mysqlFence<Connection extends MysqlConnection>(
           // An earlier user of the connection left a transaction open: its snapshot is old and its writes are half done.
           if (!isOutside(answer)) await send('ROLLBACK');
           const level = isolationLevel?.toUpperCase();
-          // Level without SESSION or GLOBAL is for the next transaction only.
+          // A level without SESSION or GLOBAL is for the next transaction only.
           if (level) await send(`SET TRANSACTION ISOLATION LEVEL ${level}`);
           const result = await work(connection);
           await send('COMMIT');

@@ -3,13 +3,13 @@ import type { Fence, SqlFenceOptions } from '../fence.ts';
 import type { SqlExecutor } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
-/** Part of a transaction of PGlite that the fence uses. */
+/** The part of a transaction of PGlite that the fence uses. */
 export interface PgliteTransaction {
   readonly closed?: boolean;
   query(sql: string, parameters?: any[]): Promise<{ rows: any[] }>;
 }
 
-/** Part of PGlite that the fence uses. */
+/** The part of PGlite that the fence uses. */
 export interface Pglite<Transaction extends PgliteTransaction> extends PgliteTransaction {
   transaction<Result>(work: (transaction: Transaction) => Promise<Result>): Promise<Result>;
 }

@@ -22,7 +22,7 @@ export type PostgresClientOf<Pool> = Pool extends {
     ? Client
     : PostgresClient;
 
-/** Options of the fence over a pool of `pg`. */
+/** The options of the fence over a pool of `pg`. */
 export interface PostgresFenceOptions extends SqlFenceOptions {
   /**
    * Sends the fence's own statements (of `transaction`, `advance` and `claim`) as prepared statements, which PostgreSQL parses

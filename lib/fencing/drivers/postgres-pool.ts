@@ -6,16 +6,16 @@ import { claimsAround, outsideWork } from '../fence-context.ts';
 import { outsideTransaction, refuseEnded } from '../sql/advance-fence.ts';
 import type { CommitCheck, SqlExecutor, SqlRow } from '../sql/sql-executor.ts';
 
-/** Part of a connection of `pg` that the fence uses. */
+/** The part of a connection of `pg` that the fence uses. */
 export interface PostgresClient {
   query(sql: string, parameters?: any[]): Promise<{ rows: any[] }>;
   /** Runs a statement, as a prepared one when it has a name. */
   query(statement: { name?: string; text: string; values: any[] }): Promise<{ rows: any[] }>;
-  /** Status in the last answer; only newer versions of `pg` tell. */
+  /** The status in the last answer; only newer versions of `pg` tell. */
   getTransactionStatus?(): string | null;
 }
 
-/** Part of a pool of `pg` that the fence uses; it opens and ends no connection by itself. */
+/** The part of a pool of `pg` that the fence uses; it opens and ends no connection by itself. */
 export interface PostgresPool extends PostgresClient {
   connect(): Promise<PooledClient>;
   on?(event: 'acquire', listener: () => void): unknown;
@@ -144,7 +144,7 @@ export function postgresExecutor(
     lend(async (client) => {
       // Settings have no parameters but numbers in their text: nothing to plan, and many texts.
       const name = isPrepared && values.length > 0 ? statementName(text) : undefined;
-      // Text in the simple protocol could hold several statements, and end the transaction between them.
+      // A text in the simple protocol could hold several statements, and end the transaction between them.
       const statement = { ...(name && { name }), text, values: [...values], queryMode: 'extended' };
       const { rows } = await client.query(statement);
       if (isInside && client.getTransactionStatus?.() === 'I') throw outsideTransaction([]);
@@ -153,7 +153,7 @@ export function postgresExecutor(
   return { placeholder: 'numbered', query };
 }
 
-/** Name for each text, of 57 characters; PostgreSQL cuts names at 63. */
+/** The name for each text, of 57 characters; PostgreSQL cuts names at 63. */
 function statementName(sql: string): string {
   return `redlock_fence_${createHash('sha256').update(sql).digest('base64url')}`;
 }

@@ -13,27 +13,27 @@ import type { FenceEventListener, FenceKeys, FenceOptions, FenceToken } from '..
 import { checkKey, fenceClaims, FIRST_TIME, type FenceClaim } from '../fence-claim.ts';
 import { FenceReporter } from '../fence-reporter.ts';
 
-/** Part of a client of ioredis, also of a cluster one, that the fence uses. */
+/** The part of a client of ioredis, also of a cluster one, that the fence uses. */
 export interface RedisFenceClient {
   /** Takes lists among its arguments for what is in them, as ioredis does: a function can't have very many. */
   eval(script: string, keyCount: number, ...rest: any[]): Promise<unknown>;
-  /** Options that ioredis was given. */
+  /** The options that ioredis was given. */
   readonly options?: {
     /** None: it goes before the first argument of a command only. */
     readonly keyPrefix?: unknown;
   };
 }
 
-/** Command that writes: its name, its key, and the rest. */
+/** A command that writes: its name, its key, and the rest. */
 export type RedisWriteCommand = readonly [
   name: string,
   key: string,
   ...parameters: (string | number | Uint8Array)[],
 ];
 
-/** Options of {@link redisFence}. */
+/** The options of {@link redisFence}. */
 export interface RedisFenceOptions extends FenceOptions {
-  /** Text in front of the names of the fences. @default 'fence:' */
+  /** The text in front of the names of the fences. @default 'fence:' */
   readonly keyPrefix?: string;
 }
 

@@ -6,11 +6,11 @@ import type { Fence, FenceKeys, FenceToken, SqlFenceOptions } from '../fence.ts'
 import { outsideTransaction } from '../sql/advance-fence.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
-/** Part of a database of `better-sqlite3` or `node:sqlite` that the fence uses. */
+/** The part of a database of `better-sqlite3` or `node:sqlite` that the fence uses. */
 export interface SqliteDatabase {
-  /** Property of better-sqlite3. */
+  /** The property of better-sqlite3. */
   readonly inTransaction?: boolean;
-  /** Property of node:sqlite, from Node.js 22.16. */
+  /** The property of node:sqlite, from Node.js 22.16. */
   readonly isTransaction?: boolean;
   prepare(sql: string): { all(...parameters: any[]): any[] };
   exec(sql: string): unknown;
@@ -48,7 +48,7 @@ function busyTimeoutOf(database: SqliteDatabase): number {
   return Number(Object.values(Object(row))[0]) || 0;
 }
 
-/** Error with the fields of the driver's error, such as its code. */
+/** An error with the fields of the driver's error, such as its code. */
 function fileBusy(cause: unknown, waitedMs: number): FileBusyError {
   const message = `The SQLite file was busy for ${Math.round(waitedMs)} ms: another connection, of this process or another one, has an open transaction that writes. Nothing was written. Keep transactions short, or set a longer busy timeout on the connection of the fence.`;
   return Object.assign(new FileBusyError(message, { cause }), cause);

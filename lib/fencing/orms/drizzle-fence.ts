@@ -7,16 +7,16 @@ import { outsideTransaction } from '../sql/advance-fence.ts';
 import { rowsOf, type SqlDialect } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
-/** Part of a Drizzle transaction that the fence uses. */
+/** The part of a Drizzle transaction that the fence uses. */
 export interface DrizzleTransaction {
   /** A database has none. */
   rollback?(): unknown;
   execute(query: any): PromiseLike<any>;
-  /** Session that has the client of the driver. */
+  /** The session that has the client of the driver. */
   readonly session?: any;
 }
 
-/** Part of a Drizzle database (node-postgres, postgres.js, pglite, mysql2) that the fence uses. */
+/** The part of a Drizzle database (node-postgres, postgres.js, pglite, mysql2) that the fence uses. */
 export interface DrizzleDatabase extends DrizzleTransaction {
   transaction(work: (transaction: any) => Promise<any>, config?: any): Promise<any>;
 }
@@ -35,7 +35,7 @@ export interface DrizzleSql {
   join(chunks: any[], separator?: any): any;
 }
 
-/** Options of {@link drizzleFence}. */
+/** The options of {@link drizzleFence}. */
 export interface DrizzleFenceOptions extends SqlFenceOptions {
   /** `sql` of drizzle-orm. */
   readonly sql: DrizzleSql;
@@ -69,7 +69,7 @@ export function drizzleFence<Database extends DrizzleDatabase>(
 ): Fence<DrizzleTransactionOf<Database>> {
   const needs = 'the database that drizzle(…) returned';
   const methods = ['transaction', 'execute'];
-  // Null in place of a missing tag, so that it is looked at.
+  // It is null in place of a missing tag, so that it is looked at.
   const given = { ...options, sql: options?.sql ?? null };
   const { dialect = 'postgresql' } = checkFenceArguments(
     'drizzleFence',

@@ -3,14 +3,14 @@ import type { Fence, SqlFenceOptions } from '../fence.ts';
 import { dialectOf, rowsOf } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
-/** Part of a Knex transaction that the fence uses. */
+/** The part of a Knex transaction that the fence uses. */
 export interface KnexTransaction {
   readonly isTransaction?: boolean | undefined;
   isCompleted?(): boolean;
   raw(sql: string, bindings?: any): PromiseLike<any>;
 }
 
-/** Part of Knex that the fence uses. */
+/** The part of Knex that the fence uses. */
 export interface KnexInstance {
   readonly client: any;
   transaction(work: (transaction: any) => Promise<any>, options?: any): Promise<any>;

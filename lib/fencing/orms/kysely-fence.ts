@@ -4,7 +4,7 @@ import type { Fence, SqlFenceOptions } from '../fence.ts';
 import { driverPlaceholder, type SqlDialect } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
-/** Part of a Kysely transaction that the fence uses. */
+/** The part of a Kysely transaction that the fence uses. */
 export interface KyselyTransaction {
   readonly isTransaction: boolean;
   executeQuery(query: any): Promise<{ rows: any[] }>;
@@ -15,7 +15,7 @@ interface TransactionBuilder {
   execute(work: (transaction: any) => Promise<any>): Promise<any>;
 }
 
-/** Part of Kysely that the fence uses. */
+/** The part of Kysely that the fence uses. */
 export interface KyselyDatabase extends KyselyTransaction {
   transaction(): TransactionBuilder;
 }
@@ -27,7 +27,7 @@ export type KyselyTransactionOf<Database> = Database extends {
   ? Transaction
   : KyselyTransaction;
 
-/** Options of {@link kyselyFence}: Kysely doesn't tell which database it speaks to. */
+/** The options of {@link kyselyFence}: Kysely doesn't tell which database it speaks to. */
 export interface KyselyFenceOptions extends SqlFenceOptions {
   /** @default 'postgresql' */
   readonly dialect?: SqlDialect;

@@ -4,7 +4,7 @@ import type { Fence, SqlFenceOptions } from '../fence.ts';
 import type { SqlDialect } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
-/** Part of a MikroORM EntityManager that the fence uses. */
+/** The part of a MikroORM EntityManager that the fence uses. */
 export interface MikroOrmEntityManager {
   fork(...rest: any[]): any;
   transactional(work: (entityManager: any) => any, options?: any): Promise<any>;

@@ -5,13 +5,13 @@ import type { Fence, IsolationLevel, SqlFenceOptions } from '../fence.ts';
 import { driverPlaceholder, type SqlDialect } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
-/** Part of Prisma's transaction client that the fence uses. */
+/** The part of Prisma's transaction client that the fence uses. */
 export interface PrismaTransaction {
   $queryRawUnsafe(sql: string, ...parameters: any[]): PromiseLike<any>;
   $executeRawUnsafe(sql: string, ...parameters: any[]): PromiseLike<any>;
 }
 
-/** Part of a PrismaClient that the fence uses. */
+/** The part of a PrismaClient that the fence uses. */
 export interface PrismaDatabase extends PrismaTransaction {
   $transaction(work: any, options?: any): Promise<any>;
 }
@@ -22,13 +22,13 @@ export type PrismaTransactionOf<Database> = Omit<
   '$connect' | '$disconnect' | '$on' | '$transaction' | '$extends' | '$use'
 >;
 
-/** Options of {@link prismaFence}. */
+/** The options of {@link prismaFence}. */
 export interface PrismaFenceOptions extends SqlFenceOptions {
   /** The provider of the driver adapter. @default 'postgresql' */
   readonly dialect?: Exclude<SqlDialect, 'sqlite'>;
-  /** Time that one run of the transaction may take in all (Prisma's `timeout`). @default Prisma's, 5 s */
+  /** The time that one run of the transaction may take in all (Prisma's `timeout`). @default Prisma's, 5 s */
   readonly timeout?: Duration;
-  /** Time that it waits for a connection (Prisma's `maxWait`). @default Prisma's, 2 s */
+  /** The time that it waits for a connection (Prisma's `maxWait`). @default Prisma's, 2 s */
   readonly maxWait?: Duration;
 }
 

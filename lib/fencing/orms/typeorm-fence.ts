@@ -3,13 +3,13 @@ import type { Fence, SqlFenceOptions } from '../fence.ts';
 import { dialectOf, driverPlaceholder, rowsOf } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
-/** Part of a TypeORM EntityManager that the fence uses. */
+/** The part of a TypeORM EntityManager that the fence uses. */
 export interface TypeormManager {
   readonly queryRunner?: { readonly isTransactionActive: boolean } | undefined;
   query(sql: string, parameters?: any[]): Promise<any>;
 }
 
-/** Part of a TypeORM DataSource that the fence uses. */
+/** The part of a TypeORM DataSource that the fence uses. */
 export interface TypeormDataSource {
   readonly options: { readonly type: string };
   transaction(work: (manager: any) => Promise<any>): Promise<any>;

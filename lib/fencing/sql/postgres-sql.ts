@@ -1,6 +1,6 @@
 import type { SqlRow } from './sql-executor.ts';
 
-/** Prefix of the facts in the error by which PostgreSQL refuses a stale token. */
+/** The prefix of the facts in the error by which PostgreSQL refuses a stale token. */
 export const POISON_PREFIX = 'redlock:stale:';
 
 /** Mark in the error by which PostgreSQL refuses to commit another transaction than that of the advance. */

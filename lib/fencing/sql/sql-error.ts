@@ -1,6 +1,6 @@
 import { ENDED, POISON_PREFIX } from './postgres-sql.ts';
 
-/** Facts from one of the errors that a driver or ORM put into each other. */
+/** The facts from one of the errors that a driver or ORM put into each other. */
 interface SqlErrorFacts {
   /** SQLSTATEs, names such as ER_LOCK_DEADLOCK or SQLITE_BUSY, and error numbers as text. */
   readonly codes: ReadonlySet<string>;
@@ -14,7 +14,7 @@ const INNER_FIELDS =
   'cause driverError originalError original previous parent meta driverAdapterError'.split(' ');
 const MAX_DEPTH = 8;
 
-/** Fields of errors of pg and PGlite, of mysql2 and mariadb, and of Prisma's driver adapters. */
+/** The fields of errors of pg and PGlite, of mysql2 and mariadb, and of Prisma's driver adapters. */
 const DATABASE_FIELDS = ['severity', 'sqlState', 'sqlMessage', 'originalCode'] as const;
 
 function sqlErrorFacts(error: unknown): readonly SqlErrorFacts[] {
@@ -118,7 +118,7 @@ function factsAt(text: string): StaleFacts[] {
     try {
       return [JSON.parse(text.slice(0, end + 1)) as StaleFacts];
     } catch {
-      // Bracket that belongs to the key or the holder.
+      // The bracket that belongs to the key or the holder.
     }
   }
   return [];

@@ -4,7 +4,7 @@ import type { IsolationLevel } from '../fence.ts';
 /** The SQL the fence speaks. PGlite speaks `postgresql`, MariaDB speaks `mysql`. */
 export type SqlDialect = 'postgresql' | 'mysql' | 'sqlite';
 
-/** Style in which the driver marks parameters: `$1`, `$2` … or `?`. */
+/** The style in which the driver marks parameters: `$1`, `$2` … or `?`. */
 export type PlaceholderStyle = 'numbered' | 'question-mark';
 
 /** Row, by column name. */
@@ -15,7 +15,7 @@ export type SqlRow = Readonly<Record<string, unknown>>;
  * ORM is brought into this form by a few lines.
  */
 export interface SqlExecutor {
-  /** Style in which the driver writes parameters. */
+  /** The style in which the driver writes parameters. */
   readonly placeholder: PlaceholderStyle;
   /** Runs one statement and gives its rows, an empty array when it has none. It must not swallow errors. */
   query(
@@ -29,9 +29,9 @@ export interface CommitCheck {
   check?: string;
 }
 
-/** Part that one driver or ORM does differently. */
+/** The part that one driver or ORM does differently. */
 export interface SqlFenceAdapter<Transaction> {
-  /** Dialect of the statements that the database understands. */
+  /** The dialect of the statements that the database understands. */
   readonly dialect: SqlDialect;
   /** The driver's transaction as the fence sees it. */
   executor(transaction: Transaction): SqlExecutor;
@@ -79,7 +79,7 @@ export function renderStatement(statement: SqlStatement, style: PlaceholderStyle
   return { sql, parameters };
 }
 
-/** Style that the drivers of a dialect take, where nothing between translates it. */
+/** The style that the drivers of a dialect take, where nothing between translates it. */
 export function driverPlaceholder(dialect: SqlDialect): PlaceholderStyle {
   return dialect === 'postgresql' ? 'numbered' : 'question-mark';
 }
@@ -90,7 +90,7 @@ export function rowsOf(result: any): readonly SqlRow[] {
   return Array.isArray(result[0]) ? result[0] : result;
 }
 
-/** Names of databases and drivers in Knex and TypeORM. */
+/** The names of databases and drivers in Knex and TypeORM. */
 const DIALECTS: Readonly<Record<string, SqlDialect>> = {
   pg: 'postgresql',
   postgres: 'postgresql',

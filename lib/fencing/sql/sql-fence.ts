@@ -38,7 +38,7 @@ import { pruneFence } from '../upkeep/prune-fence.ts';
 
 const MAX_RETRY_DELAY_MS = 200;
 
-/** Call of `transaction` or `claim`. */
+/** A call of `transaction` or `claim`. */
 interface FenceCall<Transaction, Result> extends HeldClaims {
   /** Absent: it only brings the token. */
   readonly work?: (transaction: Transaction) => Promise<Result> | Result;
@@ -49,14 +49,14 @@ interface FenceCall<Transaction, Result> extends HeldClaims {
   refusal?: Refusal;
 }
 
-/** Call of `advance`. */
+/** A call of `advance`. */
 interface AdvanceCall<Transaction> {
   readonly transaction: Transaction;
   readonly token: FenceToken | undefined;
   readonly claims: readonly FenceClaim[];
 }
 
-/** Call by the transaction that a fence opened for it: the refusal by any fence dooms it. */
+/** A call by the transaction that a fence opened for it: the refusal by any fence dooms it. */
 const openCalls = new WeakMap<object, { readonly of: object; refusal?: Refusal }>();
 
 /**
@@ -256,7 +256,7 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
   ): Promise<Result> {
     const { adapter } = this;
     const run = (transaction: Transaction) =>
-      // Result is no promise where everything was answered at once: that adapter takes it as it is.
+      // The result is no promise where everything was answered at once: that adapter takes it as it is.
       runSteps(adapter.executor(transaction), steps(transaction)) as Promise<Result>;
     return adapter.run(run, level, commit);
   }

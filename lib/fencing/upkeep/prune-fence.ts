@@ -8,15 +8,15 @@ import type { SqlDialect, SqlRow, SqlSteps } from '../sql/sql-executor.ts';
 /** MariaDB takes a list of 1,000 for a table of its own, and may look at all rows to delete those, and lock them. */
 const KEYS_PER_TRANSACTION = 500;
 
-/** Parts of pruning that differ in each dialect. */
+/** The parts of pruning that differ in each dialect. */
 interface PruneSql {
   /** The column of keys as it comes here, and goes back. */
   readonly shownKey: string;
-  /** Parts of a DELETE of rows by their keys: before FROM and behind the table. */
+  /** The parts of a DELETE of rows by their keys: before FROM and behind the table. */
   readonly delete: readonly [verb: string, index: string];
-  /** End of a DELETE. */
+  /** The end of a DELETE. */
   readonly end?: string;
-  /** Clause that takes the free rows, where others may have a lock of a row. */
+  /** The clause that takes the free rows, where others may have a lock of a row. */
   readonly lockFree?: string;
 }
 
@@ -29,7 +29,7 @@ const PRUNE_SQL: Readonly<Record<SqlDialect, PruneSql>> = {
   mysql: {
     // Text would depend on the character set of the connection.
     shownKey: 'HEX(resource)',
-    // Statement without the index may look at all rows, and lock them.
+    // A statement without the index may look at all rows, and lock them.
     delete: ['DELETE f', 'FORCE INDEX (PRIMARY)'],
     lockFree: 'FOR UPDATE SKIP LOCKED',
   },

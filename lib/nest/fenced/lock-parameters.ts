@@ -78,13 +78,13 @@ function marking(kind: symbol): ParameterDecorator {
   };
 }
 
-/** Parameters of a method that are filled in by the lock. */
+/** The parameters of a method that are filled in by the lock. */
 export interface LockParameters {
   readonly tokenParameters: readonly number[];
   readonly signalParameters: readonly number[];
 }
 
-/** Parameters of this very method, not of one it overrides. */
+/** The parameters of this very method, not of one it overrides. */
 export function lockParametersOf(target: object, propertyKey: string | symbol): LockParameters {
   return {
     tokenParameters: indicesOf(TOKEN_PARAMETERS, target, propertyKey),

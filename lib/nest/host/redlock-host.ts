@@ -142,7 +142,7 @@ export class RedlockHost
 
 /** @throws RedlockConfigError when an input is none of these, or a server is listed twice: it would have two votes */
 function createNodes(inputs: readonly NodeInput[], given: ConnectionSourceOptions): LockNode[] {
-  // Value is not shown: what stands where an array should be may be a URL with a password.
+  // The value is not shown: what stands where an array should be may be a URL with a password.
   if (!Array.isArray(inputs) || inputs.length === 0) {
     const fix = "give a non-empty array of Redis servers, for example ['redis://localhost:6379']";
     throw new RedlockConfigError('nodes', undefined, fix, kindOf(inputs));

@@ -19,7 +19,7 @@ import {
 import type { ExaminedNode } from '../../redis/preflight.ts';
 import type { ModuleFence } from '../redlock-module-options.ts';
 
-/** Time in which nodes that are late may still answer once a quorum is there; a dead one delays the start by this much. */
+/** The time in which nodes that are late may still answer once a quorum is there; a dead one delays the start by this much. */
 export const LATE_NODE_MS = 1_000;
 /** A wait without a quorum is news after this time: a hook of a test ends, and prints nothing, before the start is refused. */
 const NEWS_MS = 2_000;
@@ -33,7 +33,7 @@ const UNANSWERED: NodeFailure = {
 
 export interface StartSettings {
   readonly strict: boolean;
-  /** Time that a quorum may take to join and to be examined; and then to vote. */
+  /** The time that a quorum may take to join and to be examined; and then to vote. */
   readonly timeoutMs: number;
   readonly waitForVotes: boolean;
 }

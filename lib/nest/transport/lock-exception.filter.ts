@@ -11,11 +11,11 @@ import {
   type RedlockErrorCode,
 } from '../../core/errors.ts';
 
-/** Answer to a caller over every transport; over HTTP with the status beside it. */
+/** The answer to a caller over every transport; over HTTP with the status beside it. */
 export interface LockExceptionAnswer {
-  /** Code of what went wrong, for programs. */
+  /** A code of what went wrong, for programs. */
   readonly code: RedlockErrorCode;
-  /** Text for people. */
+  /** The text for people. */
   readonly message: string;
   /** When it is worth trying again, in whole seconds; absent where the caller must not repeat the call as it was. */
   readonly retryAfterSeconds?: number;
@@ -65,7 +65,7 @@ export class LockExceptionFilter implements ExceptionFilter {
   catch(error: RedlockError, host: ArgumentsHost): unknown {
     const [status, answer] = answerOf(error);
     const transport = host.getType<string>();
-    // Answers to events are read by nobody.
+    // The answers to events are read by nobody.
     if (error.code === 'QUORUM_UNAVAILABLE' || transport === 'rpc')
       this.#logger.warn(error.message);
     switch (transport) {

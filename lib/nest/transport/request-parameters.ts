@@ -38,7 +38,7 @@ export function FencingTokenHeader(
   return receivedToken([resource, options]);
 }
 
-/** Options of {@link FencingTokenHeader}. */
+/** The options of {@link FencingTokenHeader}. */
 export interface FencingTokenHeaderOptions {
   /** Takes numbers from the far future, too: for callers whose tokens are not times. @default false */
   readonly anyNumber?: boolean;

@@ -16,7 +16,7 @@ export function withoutDigests(message: string): string {
   return message.replace(OF_OUR_SCRIPT, '');
 }
 
-/** Text with which ioredis refuses a command that it can't write now. */
+/** The text with which ioredis refuses a command that it can't write now. */
 export const NOT_WRITABLE = "Stream isn't writeable";
 
 /** The command was not sent. */

@@ -9,7 +9,7 @@ import type {
 } from '../../core/nodes/lock-node.ts';
 import { unexpectedReply } from './node-failure.ts';
 
-/** Replies of the scripts to replies of the port. What none of our scripts can return is a failure, never a vote. */
+/** The replies of the scripts to replies of the port. What none of our scripts can return is a failure, never a vote. */
 
 const UNJOINED = Object.freeze({ kind: 'unjoined' } as const);
 const ACCEPTED = Object.freeze({ kind: 'accepted' } as const);
@@ -67,7 +67,7 @@ export function parseWaitReply(reply: unknown): WaitReply {
   return unexpectedReply('wait', reply);
 }
 
-/** Parts of the answer to JOIN that stay on this side of the port. */
+/** The parts of the answer to JOIN that stay on this side of the port. */
 interface JoinedStart {
   /** Names the start of the server that was joined. */
   readonly start: string;

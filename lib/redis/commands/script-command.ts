@@ -12,7 +12,7 @@ import * as replies from './replies.ts';
 
 export type ScriptRequest = AcquireRequest | ExtendRequest | ReleaseRequest | WaitRequest;
 
-/** Names of the scripts in a batch; and how many keys stand before those of the locks: marker and gate. */
+/** The names of the scripts in a batch; and how many keys stand before those of the locks: marker and gate. */
 const OWN_KEYS = { a: 2, e: 1, r: 0, w: 0 } as const;
 
 /** Script as the port asks for it: what a request looks like on the wire, and what the reply means. */
@@ -66,12 +66,12 @@ export const WAIT_CALL = new ScriptCall('w', WAIT, replies.parseWaitReply);
 class EncodedRequest {
   /** Arguments of its own script behind the digest. */
   readonly rest: string;
-  /** Part of it in the values of a batch. */
+  /** The part of it in the values of a batch. */
   readonly inBatch: string;
 
   constructor(
     readonly head: Head,
-    /** Number of keys without marker and gate. */
+    /** The number of keys without marker and gate. */
     readonly keyCount: number,
     readonly keys: string,
     values: string,
@@ -81,10 +81,10 @@ class EncodedRequest {
   }
 }
 
-/** Text in front of the keys, alone, and in front of the values in a batch. */
+/** The text in front of the keys, alone, and in front of the values in a batch. */
 interface Head {
   readonly alone: string;
-  /** Number of arguments behind the digest. */
+  /** The number of arguments behind the digest. */
   readonly count: number;
   readonly inBatch: string;
 }
@@ -129,9 +129,9 @@ export interface ScriptCommandOwner {
   rejected(command: ScriptCommand, error: unknown, wasInBatch?: boolean): void;
 }
 
-/** Command that is written at once: a request, or several of them. */
+/** A command that is written at once: a request, or several of them. */
 export interface Outgoing {
-  /** Text in the Redis protocol. */
+  /** The text in the Redis protocol. */
   readonly text: string;
   answered(reply: unknown): void;
   refused(error: unknown): void;

@@ -47,7 +47,7 @@ export interface ConnectionSourceOptions {
   readonly credentials?: CredentialsSource | undefined;
 }
 
-/** Time that TCP and TLS may take, and then the handshake with the server. */
+/** The time that TCP and TLS may take, and then the handshake with the server. */
 export const CONNECT_TIMEOUT_MS = 5_000;
 
 /**
@@ -119,7 +119,7 @@ export class ConnectionSource {
     { option = 'nodes', keyPrefix = '', credentials }: ConnectionSourceOptions = {},
   ) {
     this.#credentials = credentials;
-    // Value is left out, because it may hold a password.
+    // The value is left out, because it may hold a password.
     const refused: Refusal = (shown, fix) => new RedlockConfigError(option, undefined, fix, shown);
     const cluster = clusterOf(input);
     if (cluster !== undefined && !/^[^{]*\{[^}]+\}/.test(keyPrefix)) {

@@ -43,7 +43,7 @@ interface CommandQueue {
   peekFront(): { readonly command: QueuedCommand } | undefined;
 }
 
-/** Parts of a client that we use beyond its types; the same in versions 5 and 6. */
+/** The parts of a client that we use beyond its types; the same in versions 5 and 6. */
 interface ClientInternals {
   readonly commandQueue: CommandQueue;
   readonly connector: { connect(...parameters: unknown[]): Promise<Duplex> };

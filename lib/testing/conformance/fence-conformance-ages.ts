@@ -19,7 +19,7 @@ const LIFE_MS = 400;
 
 const ROUNDS = 3;
 
-/** Time that the crowd goes on when its keys may be forgotten, in microseconds. */
+/** The time that the crowd goes on when its keys may be forgotten, in microseconds. */
 const AFTERWARDS = 100_000n;
 
 /** Tries for the edge of age: those whose answer takes long tell nothing new. */

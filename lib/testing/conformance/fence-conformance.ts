@@ -16,9 +16,9 @@ import {
 import { FenceAges } from './fence-conformance-ages.ts';
 import { demand, noPause, ticketFor, type FenceStore, type FenceTicket } from '../fence-store.ts';
 
-/** Options of {@link fenceConformance}. */
+/** The options of {@link fenceConformance}. */
 export interface FenceConformanceOptions extends FenceStressOptions {
-  /** Prefix of the names of all resources of this run. @default a random one */
+  /** The prefix of the names of all resources of this run. @default a random one */
   readonly resourcePrefix?: string;
   /**
    * Time that the older writer is held between its check and its write while the newer one works; a right store waits all of it,
@@ -30,9 +30,9 @@ export interface FenceConformanceOptions extends FenceStressOptions {
    * a store passes that locks in the memory of its process.
    */
   readonly second?: FenceStore;
-  /** Time that the fence lies idle before an older holder comes, which finds one that expires. @default 500 */
+  /** The time that the fence lies idle before an older holder comes, which finds one that expires. @default 500 */
   readonly idleMs?: number;
-  /** Time that one case may take before it counts as failed. @default 30_000 */
+  /** The time that one case may take before it counts as failed. @default 30_000 */
   readonly caseTimeoutMs?: number;
 }
 
@@ -40,7 +40,7 @@ export interface FenceConformanceOptions extends FenceStressOptions {
 export interface FenceConformanceCase {
   /** Behavior of a right store. */
   readonly name: string;
-  /** Failure of this store: what it did instead; absent when it passed. */
+  /** The failure of this store: what it did instead; absent when it passed. */
   readonly failure?: string;
 }
 

@@ -38,7 +38,7 @@ export class MemoryConnection implements MemoryServerClient {
    * @param settle called once: with the reply, or with a failure when the connection ends first
    */
   send(execute: () => unknown, settle: (reply: unknown) => void): void {
-    // Command that is settled when the connection closes may lead to the next one at once.
+    // A command that is settled when the connection closes may lead to the next one at once.
     if (this.#closed) return settle(NOT_CONNECTED);
     this.#unsettled.add(settle);
     this.#travel(this.#requests, () => {

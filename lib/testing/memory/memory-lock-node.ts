@@ -13,15 +13,15 @@ import { MemoryConnection } from './memory-connection.ts';
 import { MemoryLockServer, type MemoryLockServerOptions } from './memory-lock-server.ts';
 import type { MemorySnapshot } from './memory-state.ts';
 
-/** Options of {@link MemoryLockNode}. */
+/** The options of {@link MemoryLockNode}. */
 export interface MemoryLockNodeOptions {
-  /** Name of this node in messages. @default `memory:1`, counting up */
+  /** The name of this node in messages. @default `memory:1`, counting up */
   readonly address?: string;
-  /** Round trip, ms; 0 = a few microtasks, so that also tests with fake timers get answers. @default 0 */
+  /** The round trip, ms; 0 = a few microtasks, so that also tests with fake timers get answers. @default 0 */
   readonly latencyMs?: number;
-  /** Pause before a lost connection is made again, ms. @default 5 */
+  /** The pause before a lost connection is made again, ms. @default 5 */
   readonly reconnectDelayMs?: number;
-  /** Carries latency and reconnects. @default the system's, which never keep a process alive */
+  /** It carries latency and reconnects. @default the system's, which never keep a process alive */
   readonly timers?: Timers;
 }
 
@@ -41,7 +41,7 @@ interface PlannedFault {
 let nodeCount = 0;
 
 /**
- * Connection of one process to a {@link MemoryLockServer}: a `LockNode` without a network, with faults to order.
+ * The connection of one process to a {@link MemoryLockServer}: a `LockNode` without a network, with faults to order.
  *
  * Commands and replies keep their order, and every answer comes asynchronously. A fault stays until its opposite is
  * called; all of them are safe to call at any time.
@@ -56,11 +56,11 @@ export class MemoryLockNode implements port.LockNode {
   readonly address: string;
   /** The server behind this node. Other nodes may share it. */
   readonly server: MemoryLockServer;
-  /** Round trip of what is sent from now on, ms. */
+  /** The round trip of what is sent from now on, ms. */
   latencyMs: number;
   readonly #timers: Timers;
   readonly #reconnectDelayMs: number;
-  /** Faults that wait for their command, oldest first. */
+  /** The faults that wait for their command, oldest first. */
   #faults: PlannedFault[] = [];
   #channel: string | undefined;
   #service: Service | undefined;
@@ -80,7 +80,7 @@ export class MemoryLockNode implements port.LockNode {
     this.#reconnectDelayMs = options.reconnectDelayMs ?? 5;
   }
 
-  /** Node for one more lock service: this or, while it is taken, another on the same server. Faults stay those of this node. */
+  /** The node for one more lock service: this one or, while it is taken, another on the same server. Faults stay those of this node. */
   forService(): MemoryLockNode {
     if (!this.#isTaken) {
       this.#isTaken = true;
@@ -291,7 +291,7 @@ export class MemoryLockNode implements port.LockNode {
 }
 
 /**
- * Lock nodes for tests without Redis: locks really exclude, expire and get increasing tokens, by the same rules as on Redis
+ * The lock nodes for tests without Redis: locks really exclude, expire and get increasing tokens, by the same rules as on Redis
  * (one contract suite runs against both). They vote at once: the restart guard applies to servers that `restart` or lose their
  * data (`flush`), and to new ones with `fresh: true`. With fake timers (`jest.useFakeTimers()` after `await
  * module.init()`) a free lock is acquired and released as ever; waits, expiry and extensions happen when the test advances them.

@@ -15,11 +15,11 @@ export interface MemoryServerClient {
   published(message: string): void;
 }
 
-/** Options of {@link MemoryLockServer}. */
+/** The options of {@link MemoryLockServer}. */
 export interface MemoryLockServerOptions {
   /** The server's own clock; only `wallMicros` is used. @default the system's */
   readonly clock?: Pick<Clock, 'wallMicros'>;
-  /** Facts that the start-up checks find, for tests of those. @default a current, durable, well-configured master */
+  /** The facts that the start-up checks find, for tests of those. @default a current, durable, well-configured master */
   readonly facts?: Partial<port.NodeFacts>;
   /**
    * A new server, which votes only after its restart guard, as one after {@link MemoryLockServer.restart} does. Otherwise it

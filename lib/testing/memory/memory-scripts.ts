@@ -14,7 +14,7 @@ import {
   pairsOf,
 } from './memory-state.ts';
 
-/** Work of the Lua scripts, as functions over the state of one server. */
+/** The work of the Lua scripts, as functions over the state of one server. */
 
 const DAY_MICROS = 86_400_000_000;
 const SECOND_MICROS = 1_000_000;

@@ -6,7 +6,7 @@ interface Entry<Value> {
   readonly expiresAtMs: number;
 }
 
-/** Keys of a Redis that expire by that server's own clock. */
+/** The keys of a Redis that expire by that server's own clock. */
 class ExpiringMap<Value> {
   /** Everything with its absolute expiry, as a dump file has it. */
   readonly entries = new Map<string, Entry<Value>>();
@@ -50,7 +50,7 @@ class ExpiringMap<Value> {
     return existed;
   }
 
-  /** Names of the keys that exist now. */
+  /** The names of the keys that exist now. */
   names(): string[] {
     return [...this.entries.keys()].filter((name) => this.#live(name) !== undefined);
   }
@@ -67,7 +67,7 @@ class ExpiringMap<Value> {
 export interface Floor {
   /** F: every ballot up to it is refused. */
   readonly floor: number;
-  /** Value of F before the last accept; 0 = there was none. */
+  /** The value of F before the last accept; 0 = there was none. */
   readonly previous: number;
 }
 
@@ -112,7 +112,7 @@ export class MemoryState {
   /** Processes that wait, in the order of their tickets, by the name of the lock. */
   readonly queues: ExpiringMap<readonly QueuedProcess[]>;
   readonly processes: ExpiringMap<string>;
-  /** Configurations by the name of the marker, in the order of the joins. */
+  /** The configurations by the name of the marker, in the order of the joins. */
   readonly configurations = new Map<string, readonly Joined[]>();
   /** Changes with every start of the server. */
   runId: string;
@@ -157,7 +157,7 @@ export class MemoryState {
   }
 }
 
-/** Key of a lock: where its holder and its floor are. */
+/** The key of a lock: where its holder and its floor are. */
 export interface LockPair {
   readonly lock: string;
   readonly floor: string;
@@ -170,7 +170,7 @@ export function pairsOf(names: LockNames): LockPair[] {
 /** Length of the text with which all holders of one service begin. */
 const MARK_LENGTH = 8;
 
-/** Value of a lock that is free, and kept for the processes of this holder. */
+/** The value of a lock that is free, and kept for the processes of this holder. */
 export function keptFor(holder: string): string {
   return `#${holder.slice(0, MARK_LENGTH)}`;
 }
