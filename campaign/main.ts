@@ -33,7 +33,7 @@ const options = readOptions(
   USAGE,
 );
 
-/** Parts that are due, and the piece to which `--only` limits them. */
+/** The parts that are due, and the piece to which `--only` limits them. */
 function whatIsDue(): { parts: readonly Part[]; piece: string } {
   const [name = '', ...rest] = options.only.split('/');
   const piece = rest.join('/');

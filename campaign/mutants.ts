@@ -2,11 +2,11 @@ import { MUTANTS, type Mutant } from '../test/simulation/mutants/mutants.ts';
 import { runSeeds } from '../test/simulation/run-seeds.ts';
 import { chosen, readPartOptions, say, sayHow, someOf } from './part-options.ts';
 
-/** Number of seeds in one play. */
+/** The number of seeds in one play. */
 const SEEDS = 500;
-/** Limit of plays, one behind the other, for a mutant that no seed has shown yet. */
+/** The limit of plays, one behind the other, for a mutant that no seed has shown yet. */
 const MOST_PLAYS = 3;
-/** Share of the mutants that a quick campaign plays: one in so many, others with every seed. */
+/** The share of the mutants that a quick campaign plays: one in so many, others with every seed. */
 const QUICK_STEP = 7;
 
 const options = readPartOptions();

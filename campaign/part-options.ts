@@ -57,7 +57,7 @@ export function say(text: string): void {
 /** The name as one of a file. */
 export const slug = (name: string): string => name.replaceAll(/[^a-z0-9]+/gi, '-');
 
-/** Path of the history of something, in a folder that is there. */
+/** The path of the history of something, in a folder that is there. */
 export function historyPath(name: string): string {
   const folder = `${OUT}/history`;
   mkdirSync(folder, { recursive: true });

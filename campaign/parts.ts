@@ -21,7 +21,7 @@ export interface Part {
   readonly what: string;
   readonly pieces: readonly Piece[];
   readonly commands: (options: PartOptions) => readonly Command[];
-  /** Line of its output that sums up; the last one by default. */
+  /** The line of its output that sums up; the last one by default. */
   readonly sum?: RegExp;
   /** Whether it does the same with every seed: a longer campaign plays it once. */
   readonly isSettled?: true;
@@ -50,7 +50,7 @@ const program =
     ],
   ];
 
-/** Specs of a folder, in an order by the seed. What `npm test` plays in part is `inFull`, and no part of a quick campaign. */
+/** The specs of a folder, in an order by the seed. What `npm test` plays in part is `inFull`, and no part of a quick campaign. */
 function specs(folder: string, flags: readonly string[] = [], inFull: readonly string[] = []) {
   const found = readdirSync(folder, { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.spec.ts') && !name.includes('node_modules'))

@@ -6,7 +6,7 @@ import { stripVTControlCharacters } from 'node:util';
 import { OUT, slug, type PartOptions } from './part-options.ts';
 import type { Part } from './parts.ts';
 
-/** Length of the end of a log that the report shows. */
+/** The length of the end of a log that the report shows. */
 const SHOWN_LINES = 80;
 
 /** What became of a part. */
@@ -15,7 +15,7 @@ export interface Play {
   readonly options: PartOptions;
   readonly result: 'green' | 'RED' | 'stopped';
   readonly minutes: number;
-  /** Path of what it printed. */
+  /** The path of what it printed. */
   readonly log: string;
 }
 

@@ -79,7 +79,7 @@ export class ClusterOfThree implements Topology {
 
   async heal(): Promise<void> {
     const { primary, replica, others } = this;
-    // Slot that was migrated goes back to the one that has a replica: a failover that nobody counts.
+    // The slot that was migrated goes back to the one that has a replica: a failover that nobody counts.
     if ((await ownerOf(this.slot, primary)) === others[0].server.port)
       await this.#migrate(others[0], primary);
     const args = SETTINGS.flatMap(([name, value]) => [`--${name}`, String(value)]);
@@ -133,7 +133,7 @@ export class ClusterOfThree implements Topology {
   }
 }
 
-/** Port of the primary that has the slot, as this one knows. */
+/** The port of the primary that has the slot, as this one knows. */
 async function ownerOf(slot: number, { admin }: Member): Promise<number | undefined> {
   const ranges = await admin.cluster('SLOTS');
   return ranges.find(([first, last]) => first <= slot && slot <= last)?.[2]?.[1];

@@ -21,7 +21,7 @@ const WAIT_MS = 6_000;
 const RETRY_MS = 50;
 const PEERS = 'bench/peers';
 
-/** Lock that somebody holds, as far as it is known there. */
+/** A lock that somebody holds, as far as it is known there. */
 export interface Held {
   readonly lock?: Lock;
   /** Whether work may go on. */
@@ -41,14 +41,14 @@ export interface ContestantSettings {
   readonly input: RedisNodeInput;
   readonly keyPrefix: string;
   readonly side: Side;
-  /** Name of the process in the history. */
+  /** The name of the process in the history. */
   readonly name: string;
   readonly file: HistoryFile<CampaignEvent>;
 }
 
 type Start = (settings: ContestantSettings) => Promise<Contestant>;
 
-/** Ways to lock: the rule, and what has to show that the judge can see. */
+/** The ways to lock: the rule, and what has to show that the judge can see. */
 export const CONTESTANTS: Readonly<Record<string, Start>> = {
   failover: (settings) => startOurs(settings, { failover: { maxLag: MAX_LAG_S * 1_000 } }),
   // A second of W is for a last word of the replica that is late, and none is here.
@@ -88,7 +88,7 @@ async function startOurs(
   };
 }
 
-/** Lock of a library: until when it calls it held. Undefined where it was not to be had. */
+/** A lock of a library: until when it calls it held. Undefined where it was not to be had. */
 interface PeerLock {
   validUntil: number;
   extend(): Promise<void>;
@@ -141,10 +141,10 @@ async function startPeer(
 
 function useRedlock(module: any, client: Redis): (key: string) => Promise<PeerLock> {
   const PeerRedlock = module.Redlock ?? module.default ?? module;
-  // Library has no tries of its own here: it counts the validity from the first of them.
+  // The library has no tries of its own here: it counts the validity from the first of them.
   const redlock = new PeerRedlock([client], { retryCount: 0 });
   redlock.on('error', () => undefined);
-  // Time by the wall clock, as that library counts it.
+  // It is the time by the wall clock, as that library counts it.
   const until = ({ expiration }: any) => historyNow() + expiration - Date.now();
   return async (key) => {
     let latest = await redlock.acquire([key], TTL_MS);
@@ -163,7 +163,7 @@ function useRedlock(module: any, client: Redis): (key: string) => Promise<PeerLo
 function useMutex(module: any, client: Redis): (key: string) => Promise<PeerLock> {
   return async (key) => {
     const options = { lockTimeout: TTL_MS, acquireTimeout: WAIT_MS, retryInterval: RETRY_MS };
-    // Time of its last try is not known, and the lock began then.
+    // The time of its last try is not known, and the lock began then.
     const uncertainMs = 100;
     const mutex = new module.Mutex(client, key, { ...options, refreshInterval: 0 });
     await mutex.acquire();

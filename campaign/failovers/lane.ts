@@ -22,7 +22,7 @@ const GRANT_LIMIT_MS = 60_000;
 /** Findings about one failover. */
 export interface Failover {
   readonly fault: string;
-  /** Time without grants on the new side; -1: there was none. */
+  /** The time without grants on the new side; -1: there was none. */
   grantMs: number;
   /** Last vote or extension that the old side sent and that counted, after the promotion. */
   latestOldMs: number;
@@ -38,7 +38,7 @@ export interface LaneResult {
   readonly writes: number;
   readonly refusedWrites: number;
   readonly staleWrites: number;
-  /** Path of the history, which is kept when something overlapped. */
+  /** The path of the history, which is kept when something overlapped. */
   readonly path: string;
   readonly messages: readonly string[];
 }
@@ -59,7 +59,7 @@ export async function runLane(
   const random = new SeededRandom(seed);
   const path = historyPath(`failover ${name}`);
   await rm(path, { force: true });
-  // Stays open: recorders of stalls write until the process ends.
+  // It stays open: recorders of stalls write until the process ends.
   const file = new HistoryFile<CampaignEvent>(path);
   const contestants: Contestant[] = [];
   for (const side of SIDES) {

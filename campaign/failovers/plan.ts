@@ -18,7 +18,7 @@ export interface Schedule {
 }
 
 const address = { start: () => OneAddress.start() };
-/** Fault in which a lock is taken as late as the lag allows, while the promotion comes with the cut. */
+/** The fault in which a lock is taken as late as the lag allows, while the promotion comes with the cut. */
 const LATEST = [OneAddress.faults[1]];
 
 export const SCHEDULES: readonly Schedule[] = [
@@ -64,13 +64,13 @@ interface Lane {
 
 type Results = ReadonlyMap<Schedule, LaneResult[]>;
 
-/** Number of servers that fail over side by side. */
+/** The number of servers that fail over side by side. */
 const LANES = 6;
-/** Share of the runs of the topologies that a control does. */
+/** The share of the runs of the topologies that a control does. */
 const CONTROL_SHARE = 0.2;
 const LEAST_CONTROLS = 6;
 const RUNS_PER_LANE = 12;
-/** Limit of plays, each with seeds of its own, for a control in which nothing overlapped. */
+/** The limit of plays, each with seeds of its own, for a control in which nothing overlapped. */
 const MOST_PLAYS = 3;
 const MOST_MESSAGES = 5;
 

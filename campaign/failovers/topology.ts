@@ -28,7 +28,7 @@ export interface Topology {
   close(): Promise<void>;
 }
 
-/** Server that is a primary or a replica, a client to say so, and the way of the replica to it. */
+/** A server that is a primary or a replica, a client to say so, and the way of the replica to it. */
 export class Member {
   readonly admin: Redis;
 
@@ -154,7 +154,7 @@ export class OneAddress implements Topology {
     const { primary, replica, links } = this;
     if (!primary.server.isRunning) await primary.server.restart();
     await primary.server.resume();
-    // Still needs its replica: without that it would take writes again until it follows.
+    // It still needs its replica: without that it would take writes again until it follows.
     await primary.follow(replica);
     links.old.target = replica.server;
     links.old.resetConnections();

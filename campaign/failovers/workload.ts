@@ -5,7 +5,7 @@ import { historyNow } from '../../test/history/lock-history.ts';
 import type { SeededRandom } from '../../test/support/seeded-random.ts';
 import type { Contestant, Held } from './contestants.ts';
 
-/** Ways of holders, one key each, or several. */
+/** The ways of holders, one key each, or several. */
 const KEYS = ['brief 1', 'brief 2', 'long 1', 'long 2', 'eager 1', 'eager 2', 'eager 3'] as const;
 const PAUSE_MS = 20;
 const STEP_MS = 40;
@@ -14,11 +14,11 @@ const LONG_MS = [1_000, 6_000] as const;
 /** A holder that lost its lock writes once more, so much later at most. */
 const LATE_MS = 4_000;
 
-/** Writes behind the fence for SQLite, and what became of them. */
+/** The writes behind the fence for SQLite, and what became of them. */
 export class FencedRecord {
   writes = 0;
   refused = 0;
-  /** Writes of a lower token that were taken after one of a higher token. */
+  /** The writes of a lower token that were taken after one of a higher token. */
   staleTaken = 0;
   readonly #database = new Database(':memory:');
   readonly #fence = sqliteFence(this.#database);
@@ -45,7 +45,7 @@ export class FencedRecord {
   }
 }
 
-/** Load of locks: each contestant wants each key all the time, for a moment, for seconds, or extended again and again. */
+/** The load of locks: each contestant wants each key all the time, for a moment, for seconds, or extended again and again. */
 export class Workload {
   readonly record = new FencedRecord();
   /** When a client of the new side was last granted a lock, on the clock of the history. */

@@ -66,7 +66,7 @@ export interface AccessEvent extends Written, Access {
   readonly accepted: boolean;
 }
 
-/** Occurrence that must never happen. */
+/** An occurrence that must never happen. */
 export interface ProblemEvent extends Written {
   readonly type: 'problem';
   readonly kind:
@@ -126,7 +126,7 @@ export interface FaultEvent extends Written {
   readonly rejoins?: boolean;
   /** The servers answered, and refused every vote. */
   readonly refuses?: boolean;
-  /** Time in which certainly none of the servers may vote, where they were started again or emptied. */
+  /** The time in which certainly none of the servers may vote, where they were started again or emptied. */
   readonly guard?: { readonly from: number; readonly to: number };
 }
 
@@ -134,12 +134,12 @@ export interface FaultEvent extends Written {
 export interface CutEvent extends CutConnection {
   readonly type: 'cut';
   readonly process: 'network';
-  /** Name of the worker, such as `worker-2`. */
+  /** The name of the worker, such as `worker-2`. */
   readonly worker: string;
   readonly node: number;
 }
 
-/** Mark that a run makes of itself. */
+/** The mark that a run makes of itself. */
 export type Mark =
   /** Workers have all started, and no server may vote before a guard time has passed. */
   | { readonly mark: 'started' }

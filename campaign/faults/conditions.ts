@@ -46,7 +46,7 @@ const aclRule = (...rules: string[]): Change => {
 /** A master at which nobody listens: it would replace the data of its replica. */
 const becomeReplica: Change = (admin) => admin.replicaof('127.0.0.1', '1');
 const becomeMaster: Change = (admin) => admin.replicaof('NO', 'ONE');
-/** Rights of the default user of a server that was started without an ACL. */
+/** The rights of the default user of a server that was started without an ACL. */
 const allRights = aclRule('+@all', '~*', '&*');
 const PASSWORD = 'set-meanwhile';
 
@@ -114,7 +114,7 @@ const refusing: readonly ErrorCondition[] = [
   {
     name: 'too many clients',
     isOffline: true,
-    // Connection of the condition is the only one; no other could end it.
+    // The connection of the condition is the only one; no other could end it.
     begin: async (server) => {
       const admin = await openAdmin(server);
       const before = await settingOf(admin, 'maxclients');
@@ -136,7 +136,7 @@ const refusing: readonly ErrorCondition[] = [
   },
 ];
 
-/** States in which a server answers ACQUIRE with an error, or lets nobody connect. */
+/** The states in which a server answers ACQUIRE with an error, or lets nobody connect. */
 export const REFUSING: readonly ErrorCondition[] = refusing.map((condition) => ({
   ...condition,
   refuses: !condition.isOffline,
@@ -148,7 +148,7 @@ export function silentScript(silentMs: number): ErrorCondition {
     name: 'silent in a slow script',
     begin: async (server) => {
       const kill = await startEndlessScript(server, silentMs);
-      // Command is read as soon as the limit has passed.
+      // The command is read as soon as the limit has passed.
       const killed = kill();
       killed.catch(() => undefined);
       return () => killed;
@@ -171,7 +171,7 @@ export function pausedClients(mode: 'ALL' | 'WRITE', silentMs: number): ErrorCon
 }
 
 const FILLER_KEYS = 200;
-/** Size of a value: more than what is read between two looks at the connections. */
+/** The size of a value: more than what is read between two looks at the connections. */
 const FILLER_BYTES = 4_096;
 
 /** The server is restarted from a snapshot made now, and takes `loadingMs` to load it. */
@@ -183,7 +183,7 @@ export function loading(loadingMs: number): ErrorCondition {
     begin: async (server) => {
       const fillers = Array.from({ length: FILLER_KEYS }, (_, index) => `filler:${index}`);
       await withAdmin(server, async (admin) => {
-        // Value is random, so that it is not compressed.
+        // The value is random, so that it is not compressed.
         const value = randomBytes(FILLER_BYTES).toString('latin1');
         await admin.mset(fillers.flatMap((name) => [name, value]));
         await admin.save();
@@ -201,7 +201,7 @@ export function loading(loadingMs: number): ErrorCondition {
   };
 }
 
-/** Conditions of one moment: scripts are forgotten, or connections closed, all at once. */
+/** The conditions of one moment: scripts are forgotten, or connections closed, all at once. */
 export const MOMENTARY: readonly ErrorCondition[] = [
   switched(
     'NOSCRIPT after SCRIPT FLUSH',
@@ -225,7 +225,7 @@ async function startEndlessScript(
   const [runner, killer] = await Promise.all([openAdmin(server), openAdmin(server)]);
   const before = await settingOf(killer, 'lua-time-limit');
   await killer.config('SET', 'lua-time-limit', limitMs);
-  // Script can be killed, as it writes nothing.
+  // The script can be killed, as it writes nothing.
   const ended = runner.eval('while true do end', 0).catch(() => undefined);
   await eventually(() => expectPing(server, /^(no answer|BUSY)/, 50));
   return async () => {
@@ -275,7 +275,7 @@ async function openAdmin(server: RedisServer): Promise<Redis> {
     retryStrategy: () => null,
     maxRetriesPerRequest: 0,
   });
-  // Error also rejects every command that waits.
+  // An error also rejects every command that waits.
   admin.on('error', () => undefined);
   await admin.connect();
   return admin;

@@ -8,7 +8,7 @@ export interface Control {
   readonly claim: string;
   readonly schedule: string;
   readonly edits: readonly Edit[];
-  /** Rules by at least one of which it must be caught. */
+  /** The rules by at least one of which it must be caught. */
   readonly caughtBy: readonly CampaignViolation['rule'][];
   /** Whether it belongs to the selection for every change. */
   readonly quick?: true;
@@ -26,7 +26,7 @@ function mutant(name: string, schedule: string, caughtBy: Rules, more: Partial<C
   return { name, claim: found.claim, edits: found.edits, schedule, caughtBy, ...more };
 }
 
-/** Control that changes one place of the code. */
+/** A control that changes one place of the code. */
 function broken(
   name: string,
   { file, find, replace, ...facts }: Omit<Control, 'name' | 'edits'> & Edit,

@@ -6,10 +6,10 @@ import { runSchedule, type RunResult } from './run-schedule.ts';
 import type { Schedule } from './schedule.ts';
 import { SCHEDULES } from './schedules/index.ts';
 
-/** Run that is due. */
+/** A run that is due. */
 interface PlannedRun {
   readonly schedule: Schedule;
-  /** Control by which the code is broken on purpose, and which the run has to show. */
+  /** The control by which the code is broken on purpose, and which the run has to show. */
   readonly control?: Control;
 }
 

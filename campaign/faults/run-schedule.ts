@@ -8,7 +8,7 @@ import { RUN_LIMITS } from './judge/verdict.ts';
 import type { Evidence, Schedule } from './schedule.ts';
 import { KEY_PREFIX, Stage, TTL_MS } from './stage.ts';
 
-/** Outcome of one run of a schedule. */
+/** The outcome of one run of a schedule. */
 export interface RunResult extends RunVerdict, Evidence {
   /** Reason why the run proves nothing; undefined when its fault did what it was meant to do. */
   readonly withoutEffect: string | undefined;
@@ -16,7 +16,7 @@ export interface RunResult extends RunVerdict, Evidence {
 
 /** New servers may not vote for one ttl; then everybody can have had a first lock. */
 const WARM_UP_MS = TTL_MS * 1.5;
-/** Time after the script, for what it healed to recover, measured. */
+/** The time after the script, for what it healed to recover, measured. */
 const COOL_DOWN_MS = TTL_MS * 1.2;
 
 /** Plays one schedule with one seed on servers and processes of its own, and judges what happened. */

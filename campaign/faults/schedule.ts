@@ -5,10 +5,10 @@ import type { RunLimits, RunMeasures } from './judge/verdict.ts';
 import type { Stage } from './stage.ts';
 import type { Load } from './worker/worker-settings.ts';
 
-/** Script of what happens, in time. */
+/** A script of what happens, in time. */
 export type Script = (stage: Stage) => Promise<void>;
 
-/** Kind of trouble, as a script in time, and what has to hold in it. */
+/** A kind of trouble, as a script in time, and what has to hold in it. */
 export interface Schedule {
   readonly name: string;
   readonly what: string;
@@ -17,22 +17,22 @@ export interface Schedule {
   readonly quick?: true;
   /** Forbids other runs beside it, because it keeps the cores busy by itself. */
   readonly alone?: true;
-  /** Number of processes. @default 4 */
+  /** The number of processes. @default 4 */
   readonly workers?: number;
   readonly servers?: RedisServerOptions;
   readonly load?: Partial<Load>;
   readonly options?: Pick<RedlockOptions, 'nodeTimeout'>;
   /** Limits where it promises more or less than the others. */
   readonly limits?: Partial<RunLimits>;
-  /** Time after the end for which locks may still be on the servers. @default 1.3 ttl */
+  /** The time after the end for which locks may still be on the servers. @default 1.3 ttl */
   readonly settleMs?: number;
   /** Reason why the run proves nothing, where the fault had no effect. */
   readonly withoutEffect?: (evidence: Evidence) => string | undefined;
-  /** Promise of its own that was broken. */
+  /** A promise of its own that was broken. */
   readonly broken?: (evidence: Evidence) => string | undefined;
 }
 
-/** Evidence that a run gave. */
+/** The evidence that a run gave. */
 export interface Evidence {
   readonly measures: RunMeasures;
   readonly history: readonly CampaignEvent[];

@@ -7,7 +7,7 @@ import type { WorkerProcess } from './worker/worker-process.ts';
 
 // The words in which schedules are written.
 
-/** Harm to some servers, or to a worker. */
+/** The harm to some servers, or to a worker. */
 export type Harm<Target> = (stage: Stage, target: Target) => Promise<void>;
 export type ServerHarm = Harm<readonly number[]>;
 /** A time in ms, or the bounds between which it is drawn. */

@@ -65,7 +65,7 @@ export class Stage {
     }
   }
 
-  /** Events that all have written down so far. */
+  /** The events that all have written down so far. */
   readHistories(): CampaignEvent[][] {
     const own = ['campaign', 'world'].map((name) => this.#path(name));
     const paths = [...own, ...this.workers.flatMap(({ historyPaths }) => historyPaths)];
@@ -175,7 +175,7 @@ export class Stage {
       const from = historyNow();
       await this.pause(durationMs);
       await Promise.all(ends.map((end) => end()));
-      // Start of its guard depends on how quickly it loads.
+      // The start of its guard depends on how quickly it loads.
       return beginsGuard ? { from, to: from } : undefined;
     });
   }

@@ -1,19 +1,19 @@
 /** A committed write, in the order of commits. */
 export interface CommittedWrite {
   readonly resource: string;
-  /** Identity of the write. */
+  /** The identity of the write. */
   readonly writer: string;
   readonly token: bigint;
   /** The write whose value it was derived from. */
   readonly readFrom: string;
 }
 
-/** Faults of a history. */
+/** The faults of a history. */
 export interface Violations {
   readonly commits: number;
   /** Writes committed after a write with a newer token on the same resource. */
   readonly outOfOrder: number;
-  /** Writes that were not derived from the write before them: that one's update is lost. */
+  /** The writes that were not derived from the write before them: that one's update is lost. */
   readonly lostUpdates: number;
 }
 

@@ -8,7 +8,7 @@ import { MAX_AGE_MS, type Record } from './record.ts';
 export class Session {
   readonly holder = randomUUID();
   readonly token: FencingToken;
-  /** Number of transactions that it writes in. */
+  /** The number of transactions that it writes in. */
   readonly writes = 1 + Math.floor(chance.fraction() * 3);
 
   constructor(
@@ -27,7 +27,7 @@ export type Holder = Session;
 
 const LONGEST_NAP_MS = 3;
 
-/** Time for which tokens are admitted: they are that much younger than the fence allows. */
+/** The time for which tokens are admitted: they are that much younger than the fence allows. */
 const LIFE_MS = 600;
 /** Greatest jumps of clocks. */
 const AHEAD_MS = 800;

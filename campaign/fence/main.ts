@@ -13,7 +13,7 @@ import type { StressedStore } from './store.ts';
 interface StoreUnderStress {
   readonly name: string;
   readonly open: (record: Record) => Promise<StressedStore>;
-  /** Share of the writes that it does. */
+  /** The share of the writes that it does. */
   readonly share: number;
 }
 
@@ -27,7 +27,7 @@ const WRITES = options.isQuick ? 5_000 : 100_000;
 /** A holder writes up to three times, or is refused: more often where more of them are about at once. */
 const WRITES_PER_HOLDER = 0.45;
 const CONTROL_HOLDERS = 600;
-/** Limit of plays for writers that do it wrong, as long as the judge sees nothing. */
+/** The limit of plays for writers that do it wrong, as long as the judge sees nothing. */
 const CONTROL_PLAYS = 3;
 const CRASHES = 4;
 /** Share of the holders, at the latest; a prune comes after half a second, too. In time alone a fast run would have too few. */
@@ -124,7 +124,7 @@ async function runRightHolders(
   await sleep(100);
 }
 
-/** Number of violations that the judge sees when writers do it wrong in this way. */
+/** The number of violations that the judge sees when writers do it wrong in this way. */
 async function playControl(store: StressedStore, way: string): Promise<number> {
   let seen = 0;
   for (let play = 0; play < CONTROL_PLAYS && seen === 0; play += 1) {

@@ -25,7 +25,7 @@ const WORKERS = 16;
 const LOGGED =
   '--log-bin=changes --server-id=1 --binlog-format=ROW --binlog-annotate-row-events=1 --innodb-flush-log-at-trx-commit=1 --innodb-lock-wait-timeout=20';
 
-/** Errno of SHOW BINLOG EVENTS when an event is not whole. */
+/** The errno of SHOW BINLOG EVENTS when an event is not whole. */
 const TORN = 1_220;
 
 const NOTE = /^INSERT INTO journal VALUES \('([^']*)', '([^']*)', (\d+), '([^']*)'\)/;
@@ -59,7 +59,7 @@ function committedIn(pool: Pool, file: string, isOfKilled: boolean): Promise<Com
   });
 }
 
-/** Judged by the binary log. */
+/** It is judged by the binary log. */
 export async function mariadbStore(record: Record): Promise<StressedStore> {
   const server = await startMariadb(LOGGED.split(' '));
   const pool = createPool({ uri: server.url, connectionLimit: WORKERS + 6 });

@@ -34,7 +34,7 @@ export async function retried(
   }
 }
 
-/** Right on every database: no violation, ever. */
+/** These are right on every database: no violation, ever. */
 export const RIGHT_PATTERNS = {
   /** Reads inside first, and then goes on from what it has in memory. */
   async fencedTransaction<Tx>(ledger: Ledger<Tx>, session: Session): Promise<void> {
@@ -73,7 +73,7 @@ export const RIGHT_PATTERNS = {
     }),
 };
 
-/** Wrong on every database: the same judge must find violations. What the kit fails is not repeated here. */
+/** These are wrong on every database: the same judge must find violations. What the kit fails is not repeated here. */
 export const WRONG_PATTERNS = {
   noFence: <Tx>(ledger: Ledger<Tx>, session: Session): Promise<void> =>
     ledger.ownTransaction(async (tx) => {

@@ -34,7 +34,7 @@ async function checkInTheSameStatement(pool: pg.Pool, holder: Holder): Promise<v
   );
 }
 
-/** Judged by the write-ahead log. One pool for the fence, for transactions of one's own, and for reads. */
+/** It is judged by the write-ahead log. One pool for the fence, for transactions of one's own, and for reads. */
 export async function postgresStore(record: Record): Promise<StressedStore> {
   const server = await startPostgres();
   const url = await createPostgresDatabase(server, `stress_${process.pid}_${Date.now()}`);

@@ -3,7 +3,7 @@ import { isStaleTokenError, type FenceOptions } from '../../lib/fencing/index.ts
 import { judge, type CommittedWrite, type Violations } from './commit-order.ts';
 import type { Holder } from './holders.ts';
 
-/** Time after a crash in which calls fail with whatever their driver says of lost connections. */
+/** The time after a crash in which calls fail with whatever their driver says of lost connections. */
 const CRASH_ECHO_MS = 8_000;
 
 export const MAX_AGE_MS = 86_400_000;
@@ -12,17 +12,17 @@ const SKEW_MS = 100;
 
 /** Must be zero. */
 export interface Verdict extends Violations {
-  /** Writes that succeeded for their callers, and which the database does not have. */
+  /** The writes that succeeded for their callers, and which the database does not have. */
   readonly missing: number;
-  /** Refusals of holders although no newer one had come. */
+  /** The refusals of holders although no newer one had come. */
   readonly wronglyRefused: number;
-  /** Refusals without, or with more than, one call of `onStale` and one event. */
+  /** The refusals without, or with more than, one call of `onStale` and one event. */
   readonly unreported: number;
   /** Errors other than refusals and lost connections. */
   readonly unexpected: number;
 }
 
-/** Account of what happened at one store. */
+/** The account of what happened at one store. */
 export class Record {
   refused = 0;
   crashes = 0;
@@ -35,7 +35,7 @@ export class Record {
   #crashedAtMs = Number.NEGATIVE_INFINITY;
   readonly #issued = new Map<string, Set<string>>();
 
-  /** Options of every fence of the store. */
+  /** The options of every fence of the store. */
   readonly options: FenceOptions = {
     maxAge: MAX_AGE_MS,
     onStale: () => void (this.#compensated += 1),

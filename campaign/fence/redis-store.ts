@@ -12,7 +12,7 @@ import type { StressedStore } from './store.ts';
 const WORKERS = 32;
 const JOURNAL = 'journal';
 
-/** Judged by a list to which each write adds itself, in the same script. */
+/** It is judged by a list to which each write adds itself, in the same script. */
 export async function redisStore(record: Record): Promise<StressedStore> {
   const [server] = await startRedisServers(1, { appendonly: true, own: true });
   const redis = new Redis(server!.url, { retryStrategy: () => 20, maxRetriesPerRequest: null });

@@ -57,11 +57,11 @@ export async function sqliteStore(record: Record): Promise<StressedStore> {
   for (const name of [RIGHT, ...Object.keys(WRONG_PATTERNS)].flatMap(resourcesOf))
     insert.run(name, START);
   while (writers.length < CONNECTIONS) writers.push(open());
-  /** Connections that their writers still use when they are replaced. */
+  /** The connections that their writers still use when they are replaced. */
   const retired: Writer[] = [];
 
   const select = 'SELECT writer FROM ledger WHERE resource = ?';
-  // Connections beside those of the writers, which would see what their transactions have not committed.
+  // These connections are beside those of the writers, which would see what their transactions have not committed.
   const [reader, control] = [open(), open()];
   const change = (own: Connection, { resource, token }: Holder, readFrom: string): string => {
     const writer = randomUUID();

@@ -10,7 +10,7 @@ export interface StressedStore {
   readonly workers: number;
   /** Writes with a token in one of the right ways. */
   right(holder: Holder): Promise<void>;
-  /** Ways that are wrong, each on resources with its name: the judge must see it. */
+  /** The ways that are wrong, each on resources with its name: the judge must see it. */
   readonly wrong: { readonly [way: string]: (holder: Holder) => Promise<void> };
   /** Deletes what a clock an hour ahead would: rows with smaller tokens. @returns how many */
   prune(before: string): Promise<number>;

@@ -112,7 +112,7 @@ describe('an address that leads to another primary', () => {
     expect([errors, calls > 100]).toEqual([[], true]);
     expect((await votesAt(to)) > 100).toBe(isReached);
     expect(events.slice(1)).toEqual(isReached ? ['node-left', 'node-joined'] : []);
-    // Connections beside the one that asks: for commands, and for hints.
+    // There are connections beside the one that asks: for commands, and for hints.
     const clients = await Promise.all([from, to].map((server) => ask(server, 'CLIENT', 'LIST')));
     const counts = clients.map((list) => list.trim().split('\n').length - 1);
     expect(counts).toEqual(isReached ? [0, 2] : [2, 0]);

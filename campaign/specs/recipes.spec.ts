@@ -227,7 +227,7 @@ describe('the recipes, on three Redis servers, one for a queue, and PostgreSQL',
 
   it('do the work of a stalled job once, and not again what a dead worker had committed', async () => {
     const { ChargesModule, ChargeProcessor, Charges, PaymentProvider } = await recipe('charges.ts');
-    // Effect of a blocked event loop: BullMQ's lock of the job is not renewed. And all of it sooner than by default.
+    // This is the effect of a blocked event loop: BullMQ's lock of the job is not renewed. All of it comes sooner than by default.
     const stalling = { lockDuration: 500, stalledInterval: 500, skipLockRenewal: true };
     Reflect.defineMetadata('bullmq:worker_metadata', stalling, ChargeProcessor);
     const apps = await startTwo(ChargesModule);

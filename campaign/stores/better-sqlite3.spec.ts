@@ -13,7 +13,7 @@ import { itKeepsTransactionPromises } from '../../test/fencing/support/transacti
 import { installSqlite } from '../../test/support/databases/install-sqlite.ts';
 import { itFences } from './support/fenced-client.ts';
 
-// Promises that `npm test` shows with the libsql package, which has the same interface and needs no compiler.
+// These are the promises that `npm test` shows with the libsql package, which has the same interface and needs no compiler.
 
 let folder: string;
 let database: OpenSqlite;

@@ -10,7 +10,7 @@ import { Contenders, type Member, startPair } from './replicated-pair.ts';
  */
 type Connections = 'reset' | 'stay' | 'follow';
 type ContenderOptions = Parameters<typeof Contenders.start>[1];
-/** Time in which a replica acknowledges at least once. */
+/** The time in which a replica acknowledges at least once. */
 const ACKNOWLEDGED_MS = 1_200;
 const LONGEST_FREEZE_MS = 5_000;
 

@@ -10,7 +10,7 @@ import { eventually } from '../../test/support/eventually.ts';
 
 const EXECUTABLE = 'usr/sbin/haproxy';
 
-/** Settings as users of HAProxy find them on the web: the server that says it is the master gets the connections. */
+/** The settings as users of HAProxy find them on the web: the server that says it is the master gets the connections. */
 function settings(port: number, servers: readonly RedisServer[], ofServer: string): string {
   return `
 defaults

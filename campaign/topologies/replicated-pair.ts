@@ -74,7 +74,7 @@ export async function startPair(): Promise<[primary: Member, replica: Member]> {
 
 /** Two services, as of two processes, that want one key behind one address. */
 export class Contenders {
-  /** Grants at which the lock before was still held. */
+  /** The grants at which the lock before was still held. */
   overlaps = 0;
   readonly #locks: Lock[] = [];
 

@@ -8,7 +8,7 @@ import { answerQuestions, programSettings } from '../../test/support/program.ts'
 // A process of an application that uses one version of the package; it locks for as long as it is asked to, and counts.
 
 export interface LockingSettings {
-  /** Entry of the package. */
+  /** The entry of the package. */
   readonly entry: string;
   readonly nodes: readonly string[];
   /** A server beside those of the locks, which sees who is inside. */
@@ -17,17 +17,17 @@ export interface LockingSettings {
 
 export interface Tally {
   locks: number;
-  /** Sections that found somebody else inside. */
+  /** The sections that found somebody else inside. */
   overlaps: number;
   /** Sections whose token was not above that of the section before. */
   inversions: number;
-  /** Calls without a lock, by the code of their error. */
+  /** The calls without a lock, by the code of their error. */
   refused: Record<string, number>;
 }
 
 const KEYS = ['a', 'b', 'c', 'd'];
 const CALLERS_PER_KEY = 2;
-/** Time of a hold, so long that the machine waits more than it works: what else it does then changes little. */
+/** The time of a hold, so long that the machine waits more than it works: what else it does then changes little. */
 const HOLD_MS = 10;
 
 const { entry, nodes, judge } = programSettings<LockingSettings>();

@@ -11,7 +11,7 @@ const TURNS = ['old', 'new', 'mixed'] as const;
 /** Rounds, each of three turns. What else the machine does harms some turn; versions that harm each other do in every round. */
 const ROUNDS = 3;
 const PROCESSES = 4;
-/** Share of the locks of the slower version alone, on a machine that does other things beside. */
+/** The share of the locks of the slower version alone, on a machine that does other things beside. */
 const LEAST_SHARE_MIXED = 0.75;
 
 const options = readPartOptions();

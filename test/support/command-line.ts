@@ -3,7 +3,7 @@ import { parseArgs, type ParseArgsConfig } from 'node:util';
 type Spec = NonNullable<ParseArgsConfig['options']>;
 type Values<Options extends Spec> = ReturnType<typeof parseArgs<{ options: Options }>>['values'];
 
-/** Options of the command's call. `--help` prints `usage` and ends it; so does, in one line, what `spec` does not know. */
+/** The options of the command's call. `--help` prints `usage` and ends it; so does, in one line, what `spec` does not know. */
 export function readOptions<const Options extends Spec>(
   spec: Options,
   usage: string,

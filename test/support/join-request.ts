@@ -1,7 +1,7 @@
 import type { JoinRequest } from '../../lib/core/nodes/lock-node.ts';
 import { FLOOR_RETENTION_MS, PROTOCOL_VERSIONS } from '../../lib/core/options/options.ts';
 
-/** Request of a process without restart guard to a node, with other values where a test wants them. */
+/** A request of a process without restart guard to a node, with other values where a test wants them. */
 export function joinRequest(changes: Partial<JoinRequest> = {}): JoinRequest {
   return {
     markerName: 'lock:#marker',

@@ -11,7 +11,7 @@ const SHORTEST_GARBAGE = 2;
 const LONGEST_GARBAGE = 64;
 const SUBSCRIBES = ['\r\nsubscribe\r\n', '\r\nSUBSCRIBE\r\n'];
 
-/** Connection that was accepted, and its counterpart to the server. */
+/** A connection that was accepted, and its counterpart to the server. */
 export class LinkConnection {
   /** Resolves when both ends are gone. */
   readonly closed: Promise<unknown>;

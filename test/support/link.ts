@@ -35,10 +35,10 @@ export interface LinkTarget {
   readonly port: number;
 }
 
-/** Purpose of a connection: votes, or hints of releases. */
+/** The purpose of a connection: votes, or hints of releases. */
 export type ConnectionKind = 'commands' | 'hints';
 
-/** Harm that a link did to a connection; it ended `at`, or was replaced then by a client that noticed by itself. */
+/** The harm that a link did to a connection; it ended `at`, or was replaced then by a client that noticed by itself. */
 export interface CutConnection {
   readonly kind: ConnectionKind;
   readonly from: number;
@@ -62,7 +62,7 @@ export class Link {
   #resetsAfterRequest = false;
 
   private constructor(
-    /** Destination of new connections. */
+    /** The destination of new connections. */
     public target: LinkTarget,
     readonly random: SeededRandom,
     readonly noteCut: (cut: CutConnection) => void,
@@ -91,12 +91,12 @@ export class Link {
     return `redis://127.0.0.1:${this.port}`;
   }
 
-  /** Connections with an end that is still open. */
+  /** The connections with an end that is still open. */
   get openConnections(): number {
     return this.#connections.size;
   }
 
-  /** Connections that clients have not ended. */
+  /** The connections that clients have not ended. */
   get connections() {
     return [...this.#connections]
       .filter(({ isLeft }) => !isLeft)

@@ -7,7 +7,7 @@ import type {
 } from '../../lib/core/environment.ts';
 import { inModuleContext } from '../../lib/core/system-environment.ts';
 
-// Taken now, so that a test's fake timers can't replace them.
+// They are taken now, so that a test's fake timers can't replace them.
 const realSetImmediate = setImmediate;
 const nextTick = process.nextTick.bind(process);
 
@@ -17,7 +17,7 @@ interface ManualTimer {
 }
 
 export interface ManualEnvironmentOptions {
-  /** Seed of the random numbers and holders. @default 1 */
+  /** The seed of the random numbers and holders. @default 1 */
   readonly seed?: number;
   /** Wall clock at the start, microseconds since the epoch. @default some day in 2026 */
   readonly wallMicros?: number;
@@ -35,7 +35,7 @@ export class ManualEnvironment implements Environment {
     this.#pendingTurns += 1;
     realSetImmediate(() => this.#turn(callback));
   };
-  /** Number of callbacks that wait for the end of the process. */
+  /** The number of callbacks that wait for the end of the process. */
   exitCallbacks = 0;
   readonly atExit = () => {
     this.exitCallbacks += 1;
@@ -50,7 +50,7 @@ export class ManualEnvironment implements Environment {
   #suspendedMs = 0;
   #pendingTurns = 0;
   #wallOffsetMicros: number;
-  /** Timers in firing order. */
+  /** The timers in firing order. */
   readonly #pending: ManualTimer[] = [];
 
   constructor(options: ManualEnvironmentOptions = {}) {
@@ -58,7 +58,7 @@ export class ManualEnvironment implements Environment {
     this.random = seededRandom(options.seed ?? 1);
   }
 
-  /** Number of timers that are set: 0 after everything was closed. */
+  /** The number of timers that are set: 0 after everything was closed. */
   get pendingTimers(): number {
     return this.#pending.length;
   }

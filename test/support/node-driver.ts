@@ -16,7 +16,7 @@ import type {
 import { eventually } from './eventually.ts';
 import { joinRequest } from './join-request.ts';
 
-/** Time in which nothing expires during a test. */
+/** The time in which nothing expires during a test. */
 export const TTL_MS = 60_000;
 
 /** A lock node with promises in place of callbacks, and a record of what its listener received. */
@@ -24,9 +24,9 @@ export class NodeDriver implements LockNodeListener {
   /** `opened`, and `closed: <message>`, in order. */
   readonly events: string[] = [];
   readonly turns: [lockName: string, keptMs: number][] = [];
-  /** Number of times it began to receive turns, and was refused them. */
+  /** The number of times it began to receive turns, and was refused them. */
   listens = 0;
-  /** Number of calls of any settle. */
+  /** The number of calls of any settle. */
   settled = 0;
 
   /** `joins`: changes to what its joins ask for. */
@@ -126,7 +126,7 @@ export class NodeDriver implements LockNodeListener {
     return this.ask((settle) => this.node.examine(settle));
   }
 
-  /** Requests of one turn are written together, as the core does it. */
+  /** The requests of one turn are written together, as the core does it. */
   protected ask<Reply>(send: (settle: (reply: Reply) => void) => void): Promise<Reply> {
     return new Promise((resolve) => {
       send((reply) => {

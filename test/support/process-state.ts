@@ -11,7 +11,7 @@ export function processState(pid: number): string | undefined {
   }
 }
 
-/** Systems without /proc. */
+/** The systems without /proc. */
 function stateByCommand(pid: number): string | undefined {
   try {
     return execFileSync('ps', ['-o', 'stat=', '-p', String(pid)], { encoding: 'latin1' })

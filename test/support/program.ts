@@ -47,7 +47,7 @@ export class Program<Question extends object = never> {
         '--disable-warning=ExperimentalWarning',
         ...loaders.flatMap((loader) => ['--import', loader]),
       ],
-      // Options of this process are left out: they are jest's.
+      // The options of this process are left out: they are jest's.
       env: { ...process.env, NODE_OPTIONS: '', SIMULATED_EDITS: JSON.stringify(edits) },
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     });
@@ -57,7 +57,7 @@ export class Program<Question extends object = never> {
     this.child.stdout?.on('data', collect);
     this.child.stderr?.on('data', collect);
     this.child.on('message', (message: Message) => this.#receive(message));
-    // Event `exit`, not `close`, which does not come after a disconnect from this side.
+    // It is the event `exit`, not `close`, which does not come after a disconnect from this side.
     const ends = [once(this.child, 'exit'), closed(this.child.stdout!), closed(this.child.stderr!)];
     this.closed = Promise.all(ends).then(
       () => this.#ended(),
@@ -72,7 +72,7 @@ export class Program<Question extends object = never> {
     return this.#output;
   }
 
-  /** End of the process, with its last words; undefined while it runs. */
+  /** The end of the process, with its last words; undefined while it runs. */
   get end(): Error | undefined {
     return this.#end;
   }

@@ -7,7 +7,7 @@ import { quorumTimes } from './node-health.ts';
 import { dueBy, lateBy, placeOf, ranSince } from './processes.ts';
 import { SLACK_MS, type CampaignViolation, type Finding } from './verdict.ts';
 
-/** Codes with which an acquire may end, other than by a mistake of its caller. */
+/** The codes with which an acquire may end, other than by a mistake of its caller. */
 const EXPECTED: ReadonlySet<string> = new Set<RedlockErrorCode>([
   'LOCK_BUSY',
   'QUORUM_UNAVAILABLE',
@@ -129,10 +129,10 @@ export function checkBudgets(facts: RunFacts): Finding {
   return { violations, measures: {} };
 }
 
-/** Task of an acquire, which ends after its wait, or one node timeout if that is longer. */
+/** The task of an acquire, which ends after its wait, or one node timeout if that is longer. */
 function acquireTask({ asked, keys, answered }: Call, { processes, limits }: RunFacts): Task {
   const { call, process, at, waitMs } = asked;
-  // Process wrote this down before the call: stopped in between, it called when it ran again.
+  // The process wrote this down before the call: stopped in between, it called when it ran again.
   const calledAt = intervalAt(processes.get(process)!.downtime, at)?.to ?? at;
   return {
     process,

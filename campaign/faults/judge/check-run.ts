@@ -8,7 +8,7 @@ import { checkRecords } from './records.ts';
 import { checkNodeReports } from './reports.ts';
 import type { CampaignViolation, Finding, RunLimits, RunMeasures } from './verdict.ts';
 
-/** Promises that a run broke, if any, in order of time, and how well it went. */
+/** The promises that a run broke, if any, in order of time, and how well it went. */
 export interface RunVerdict {
   readonly violations: CampaignViolation[];
   readonly measures: RunMeasures;
@@ -28,7 +28,7 @@ export function checkRun(events: readonly CampaignEvent[], limits: RunLimits): R
     checkProgress(facts),
     checkActivity(facts),
   ];
-  // Problems that processes and the campaign wrote down because they must never happen.
+  // The problems that processes and the campaign wrote down because they must never happen.
   const problems = facts.of('problem').map(({ kind: rule, process, at, message }) => ({
     rule,
     at,

@@ -8,10 +8,10 @@ import { quorumTimesOfAll, type NodeFacts, type VotingTimes } from './node-healt
 import { observeProcesses, placeOf } from './processes.ts';
 import { RECOVERY_MS, type RunLimits } from './verdict.ts';
 
-/** Acquire of a run. */
+/** An acquire of a run. */
 export interface Call {
   readonly asked: AskedEvent;
-  /** Keys as the lock knows them: each once. */
+  /** The keys as the lock knows them: each once. */
   readonly keys: readonly string[];
   readonly answered: AnsweredEvent | undefined;
   /** When it was answered, or when its process was last seen. */
@@ -25,17 +25,17 @@ export interface Recovery {
   readonly until: number;
 }
 
-/** Facts of a run that several checks need. */
+/** The facts of a run that several checks need. */
 export interface RunFacts extends NodeFacts {
   readonly calls: readonly Call[];
-  /** Holdings in order of their grants. */
+  /** The holdings in order of their grants. */
   readonly holdings: readonly Holding[];
   /** When the release of each holder was resolved. */
   readonly releaseAnsweredAt: ReadonlyMap<string, number>;
   readonly measuredFrom: number;
   /** Times between measuring and measured in which a quorum is healthy and may vote. */
   readonly healthy: Timeline;
-  /** Healthy for so long that everybody has come back. */
+  /** It is healthy for so long that everybody has come back. */
   readonly settled: Timeline;
   readonly recoveries: readonly Recovery[];
   readonly lockHistory: readonly LockHistoryEvent[];

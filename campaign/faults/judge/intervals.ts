@@ -1,4 +1,4 @@
-/** Span from `from` up to, without, `to`; ms on the clock of the history. */
+/** A span from `from` up to, without, `to`; ms on the clock of the history. */
 export interface Interval {
   readonly from: number;
   readonly to: number;
@@ -7,10 +7,10 @@ export interface Interval {
 /** Disjoint intervals in order, none of them empty. */
 export type Timeline = readonly Interval[];
 
-/** Timeline of all time for which the history can speak. */
+/** The timeline of all time for which the history can speak. */
 export const ALWAYS: Timeline = [{ from: -Infinity, to: Infinity }];
 
-/** Timeline that any of `intervals` covers; pauses of up to `bridgeMs` between them count as covered. */
+/** The timeline that any of `intervals` covers; pauses of up to `bridgeMs` between them count as covered. */
 export function union(intervals: readonly Interval[], bridgeMs = 0): Timeline {
   const sorted = intervals.filter(({ from, to }) => from < to).sort((a, b) => a.from - b.from);
   const joined: { from: number; to: number }[] = [];
@@ -22,7 +22,7 @@ export function union(intervals: readonly Interval[], bridgeMs = 0): Timeline {
   return joined;
 }
 
-/** Timeline that both cover. */
+/** The timeline that both cover. */
 export function intersection(left: Timeline, right: Timeline): Timeline {
   const common: Interval[] = [];
   let index = 0;
@@ -37,7 +37,7 @@ export function intersection(left: Timeline, right: Timeline): Timeline {
   return common;
 }
 
-/** Timeline that `timeline` does not cover. */
+/** The timeline that `timeline` does not cover. */
 export function complement(timeline: Timeline): Timeline {
   const gaps: Interval[] = [];
   let from = -Infinity;
@@ -49,12 +49,12 @@ export function complement(timeline: Timeline): Timeline {
   return gaps;
 }
 
-/** Timeline that `timeline` covers and `without` does not. */
+/** The timeline that `timeline` covers and `without` does not. */
 export function difference(timeline: Timeline, without: Timeline): Timeline {
   return without.length === 0 ? timeline : intersection(timeline, complement(without));
 }
 
-/** Timeline that at least `count` of `timelines` cover. */
+/** The timeline that at least `count` of `timelines` cover. */
 export function coveredBy(timelines: readonly Timeline[], count: number): Timeline {
   const steps = timelines.flatMap((timeline) =>
     timeline.flatMap(({ from, to }) => [
@@ -88,7 +88,7 @@ export function intervalAt(timeline: Timeline, at: number): Interval | undefined
   return interval && interval.from <= at ? interval : undefined;
 }
 
-/** Number of ms of `from`..`to` that are covered. */
+/** The number of ms of `from`..`to` that are covered. */
 export function coveredMs(timeline: Timeline, from: number, to: number): number {
   return touching(timeline, from, to).reduce(
     (total, interval) =>

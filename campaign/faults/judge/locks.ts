@@ -27,7 +27,7 @@ export function checkLocks(facts: RunFacts): Finding<'longestOverlapMs'> {
   return { violations: [...violations, ...checkGuards(facts)], measures: { longestOverlapMs } };
 }
 
-/** Time in which each holder believed in its lock beside others: from the first of them to the last. */
+/** The time in which each holder believed in its lock beside others: from the first of them to the last. */
 function overlapsOf(found: readonly Violation[]): ReadonlyMap<string, Interval> {
   const spans = new Map<string, Interval>();
   for (const { rule, at, overlapMs = 0, earlierHolder = '' } of found) {

@@ -13,7 +13,7 @@ import type { Interval, Timeline } from './intervals.ts';
 import { longStalls, placeOf, type ObservedProcess } from './processes.ts';
 import type { RunLimits } from './verdict.ts';
 
-/** Facts of the history about servers and network. */
+/** The facts of the history about servers and network. */
 export interface NodeFacts {
   readonly faults: readonly FaultEvent[];
   readonly cuts: readonly CutEvent[];
@@ -25,9 +25,9 @@ export interface NodeFacts {
 
 /** When a worker could count on something, by what servers and network really were. */
 export interface VotingTimes {
-  /** Times in which it answers in time; its restart guard may still keep it from voting. */
+  /** The times in which it answers in time; its restart guard may still keep it from voting. */
   readonly answers: Timeline;
-  /** Times in which it answers in time and may vote. */
+  /** The times in which it answers in time and may vote. */
   readonly votes: Timeline;
 }
 
@@ -37,9 +37,9 @@ export interface VotingTimes {
  */
 export type HealthView = 'exactly' | 'for clients';
 
-/** Time that a client takes to find out that something works again that it did not have to connect to again. */
+/** The time that a client takes to find out that something works again that it did not have to connect to again. */
 const NOTICE_MS = 50;
-/** Time that a client takes to connect again after several tries that failed. */
+/** The time that a client takes to connect again after several tries that failed. */
 const RECONNECT_LATER_MS = 200;
 /** First and longest pause of a client between two tries to connect; each failure doubles it. */
 const FIRST_RETRY_MS = 50;
@@ -52,7 +52,7 @@ interface Away extends Interval {
   readonly brokeAt?: number;
 }
 
-/** Times in which worker `worker` (as `worker-2`) could count on one server. */
+/** The times in which worker `worker` (as `worker-2`) could count on one server. */
 export function nodeTimes(
   facts: NodeFacts,
   worker: string,
@@ -83,10 +83,10 @@ export function nodeTimes(
     const joined = facts.reports.find(
       (report) => report.node === node && report.change === 'joined' && report.at > endedAt,
     );
-    // Report, the first one only, says when it exactly joined if nobody ran that could have joined it.
+    // The report, the first one only, says when exactly it joined if nobody ran that could have joined it.
     if (!hasSlack) return joined?.at ?? each.to;
     const noticedAt = untilNoticed(each, pauses).to;
-    // Server may have been away once more before.
+    // The server may have been away once more before.
     const [answering = { from: Infinity }] = touching(answers, noticedAt, Infinity);
     const joinable = Math.max(noticedAt, answering.from);
     return Math.max(each.to, Math.min(joinable, joined?.at ?? Infinity));
@@ -129,7 +129,7 @@ export function quorumTimes(
   };
 }
 
-/** Times in which all of `workers` could count on a quorum at once. */
+/** The times in which all of `workers` could count on a quorum at once. */
 export function quorumTimesOfAll(facts: NodeFacts, workers: Iterable<string>): VotingTimes {
   let all: VotingTimes = { answers: ALWAYS, votes: ALWAYS };
   for (const worker of workers) {
@@ -216,7 +216,7 @@ function awayAfter(
   const joinedAt = reports
     .filter((report) => placeOf(report.process) === worker && report.node === node)
     .findLast((report) => report.change === 'joined' && report.at <= at)?.at;
-  // Connections in a row that broke before a join: the pause doubles with each.
+  // How many connections in a row broke before a join: the pause doubles with each.
   const failures = cuts.filter(
     (cut) =>
       cut.worker === worker &&

@@ -2,11 +2,11 @@ import { excusedUntil } from '../../../test/history/loss-check.ts';
 import type { CampaignEvent } from '../campaign-event.ts';
 import { touching, union, type Interval, type Timeline } from './intervals.ts';
 
-/** Facts of the history about one start of a process. */
+/** The facts of the history about one start of a process. */
 export interface ObservedProcess {
   /** When it did not run, by its own account. Ends with infinity when it was killed. */
   readonly downtime: Timeline;
-  /** Time at which it certainly ran; infinity when it was killed before. */
+  /** The time at which it certainly ran; infinity when it was killed before. */
   readonly startedAt: number;
   /** The last time it wrote something down. */
   readonly lastSeenAt: number;
@@ -21,12 +21,12 @@ interface Notes {
   killedAt: number;
 }
 
-/** Part that the names of all starts of a worker have in common: `worker-2` of `worker-2/0`. */
+/** The part that the names of all starts of a worker have in common: `worker-2` of `worker-2/0`. */
 export function placeOf(process: string): string {
   return process.split('/')[0]!;
 }
 
-/** Processes of the history, by name. */
+/** The processes of the history, by name. */
 export function observeProcesses(events: readonly CampaignEvent[]): Map<string, ObservedProcess> {
   const notes = new Map<string, Notes>();
   const notesOf = (process: string): Notes => {
@@ -57,7 +57,7 @@ export function observeProcesses(events: readonly CampaignEvent[]): Map<string, 
     Array.from(notes, ([process, { stalls, startedAt, lastSeenAt, killedAt }]) => {
       const downtime = union([...stalls, { from: killedAt, to: Infinity }]);
       const last = downtime.at(-1);
-      // Process may also have run in the middle of its last stall, for a moment without a tick, of which it wrote something down.
+      // The process may also have run in the middle of its last stall, for a moment without a tick, of which it wrote something down.
       const ranUntil =
         last?.to === Infinity ? Math.max(last.from, Math.min(lastSeenAt, killedAt)) : Infinity;
       return [process, { downtime, startedAt, lastSeenAt, ranUntil }];

@@ -11,16 +11,16 @@ import { RECOVERY_MS, type CampaignViolation, type Finding } from './verdict.ts'
 /** A caller that comes back within this time did not stop asking. */
 const PAUSE_MS = 50;
 
-/** Fate of one key in the course of a run. */
+/** The fate of one key in the course of a run. */
 interface KeyTimeline {
   readonly key: string;
-  /** Grants of locks that contain it and were valid when they were received, in order. */
+  /** The grants of locks that contain it and were valid when they were received, in order. */
   readonly holdings: readonly Holding[];
-  /** Times in which somebody has it, or the servers still keep it for somebody. */
+  /** The times in which somebody has it, or the servers still keep it for somebody. */
   readonly busy: Timeline;
-  /** Times in which at least one process asks for it. */
+  /** The times in which at least one process asks for it. */
   readonly demand: Timeline;
-  /** Times that are not held against anybody. */
+  /** The times that are not held against anybody. */
   readonly excuses: Timeline;
 }
 
@@ -123,7 +123,7 @@ function demandFor(calls: readonly Call[], { processes }: RunFacts): Timeline {
   return union(asking, PAUSE_MS);
 }
 
-/** Span for which the key was waited for; undefined when it was had before, or nobody went on asking for it. */
+/** A span for which the key was waited for; undefined when it was had before, or nobody went on asking for it. */
 function gapAfter(
   { healedAt, votesFrom, until }: Recovery,
   { holdings, busy, demand }: KeyTimeline,

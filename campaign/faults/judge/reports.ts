@@ -84,7 +84,7 @@ function hasReason({ change, process, node, at }: NodeEvent, facts: RunFacts): b
   );
 }
 
-/** Processes that asked for locks before, during and after. */
+/** The processes that asked for locks before, during and after. */
 function runningWith({ from, at }: FaultEvent, { calls, processes }: RunFacts): string[] {
   const begun = calls.filter(({ asked }) => asked.at < from).map(({ asked }) => asked.process);
   return [...new Set(begun)].filter((process) => {
@@ -99,7 +99,7 @@ function missingReport(
   reports: readonly NodeEvent[],
   wasGranted: boolean,
 ): string | undefined {
-  // Node that was failing before, by stalls of the machine, is not reported again.
+  // A node that was failing before, by stalls of the machine, is not reported again.
   if (reports.findLast(({ at }) => at < fault.from)?.change === 'failing') return undefined;
   const during = reports.filter(({ at }) => fault.from <= at && at <= fault.at);
   const failing = during.filter(({ change }) => change === 'failing').length;

@@ -1,9 +1,9 @@
 import type { Violation as HistoryViolation } from '../../../test/history/check-history.ts';
 import type { ProblemEvent } from '../campaign-event.ts';
 
-/** Promises of a run, in ms unless said otherwise. */
+/** The promises of a run, in ms unless said otherwise. */
 export interface RunLimits {
-  /** Number of servers. */
+  /** The number of servers. */
   readonly nodes: number;
   readonly ttlMs: number;
   readonly nodeTimeoutMs: number;
@@ -28,14 +28,14 @@ export const RUN_LIMITS: RunLimits = {
   overlapMs: 0,
 };
 
-/** Time after the end of its validity within which a running holder must be notified of its loss. */
+/** The time after the end of its validity within which a running holder must be notified of its loss. */
 export const LOSS_TOLERANCE_MS = 100;
 /**
  * Time within which each key that is asked for is granted after a quorum is healthy again, and may vote. A client comes
  * back to a server that was away up to 1 s after it can be reached.
  */
 export const RECOVERY_MS = 1_000;
-/** Slack of more than what a process can be late without writing down that it stalled, several times in a row. */
+/** The slack of more than what a process can be late without writing down that it stalled, several times in a row. */
 export const SLACK_MS = 250;
 
 /** A promise that the history of a run shows broken. */
@@ -45,7 +45,7 @@ export interface CampaignViolation {
     | ProblemEvent['kind']
     /** The fenced view took an access of a token below one that it had taken before. */
     | 'stale-write-accepted'
-    /** Number on the fenced view does not follow from the one before. */
+    /** A number on the fenced view does not follow from the one before. */
     | 'lost-update'
     /** The fenced view refused a holder inside its validity. */
     | 'legitimate-holder-refused'
@@ -67,7 +67,7 @@ export interface CampaignViolation {
     | 'slow-recovery'
     /** A lock was granted although too few servers remember what was granted before. */
     | 'granted-during-guard'
-    /** Run in which so little happened that it proves nothing. */
+    /** A run in which so little happened that it proves nothing. */
     | 'nothing-happened';
   readonly key?: string;
   /** When it showed; ms on the clock of the history. */
@@ -75,30 +75,30 @@ export interface CampaignViolation {
   readonly message: string;
 }
 
-/** Numbers of one run. Times are ms, 0 where nothing of the kind happened. */
+/** The numbers of one run. Times are ms, 0 where nothing of the kind happened. */
 export interface RunMeasures {
   readonly grants: number;
   readonly extensions: number;
   readonly losses: number;
-  /** Number of calls that ended with each code. */
+  /** The number of calls that ended with each code. */
   readonly refusals: Readonly<Record<string, number>>;
-  /** Callers that were refused for an outage after the first ttl, in which no new server may vote. */
+  /** The callers that were refused for an outage after the first ttl, in which no new server may vote. */
   readonly outages: number;
-  /** Writes that the unfenced view took after an access of a newer token. */
+  /** The writes that the unfenced view took after an access of a newer token. */
   readonly unfencedStaleWrites: number;
-  /** Accesses that the fenced view refused. */
+  /** The accesses that the fenced view refused. */
   readonly fencedRefusals: number;
   /** Longest time for which two holders of one key were both inside their validity. */
   readonly longestOverlapMs: number;
   /** Longest time for which a free key was asked for while a quorum was healthy, less what is excused. */
   readonly longestIdleMs: number;
-  /** Share of all such time, from 0 to 1, that is excused: so much of it was not watched. */
+  /** The share of all such time, from 0 to 1, that is excused: so much of it was not watched. */
   readonly excusedIdleShare: number;
   /** Longest time from when a quorum could vote again to the next grant of a key that was asked for, less what is excused. */
   readonly longestRecoveryMs: number;
 }
 
-/** Contribution of one check. */
+/** The contribution of one check. */
 export interface Finding<Measure extends keyof RunMeasures = never> {
   readonly violations: CampaignViolation[];
   readonly measures: Pick<RunMeasures, Measure>;

@@ -43,7 +43,7 @@ const brokenNetwork: readonly Schedule[] = [
     name: 'flap',
     what: 'connections to two servers are reset for 50 to 250 ms, again and again, never the same two',
     quick: true,
-    // Waits until clients have come back, so that never more than two are away.
+    // It waits until clients have come back, so that never more than two are away.
     play: inOrder([some(2, links({ kind: 'reset' }, [50, 250])), pause([550, 750])], 8),
   },
   {
@@ -81,7 +81,7 @@ const brokenNetwork: readonly Schedule[] = [
         some(1, (stage, nodes) =>
           stage.network.do({ type: 'reset-after-request', selection: { nodes } }),
         ),
-        // Waits until clients have come back, so that never more than two are away.
+        // It waits until clients have come back, so that never more than two are away.
         pause(200),
       ],
       30,
@@ -202,7 +202,7 @@ const note =
   async (stage) =>
     stage.mark({ mark: 'note', text });
 
-/** Connections of all workers to some servers, and then all of one worker; each is in use. */
+/** The connections of all workers to some servers, and then all of one worker; each is in use. */
 const forgottenUnderLoad = (
   name: string,
   what: string,
@@ -234,7 +234,7 @@ const forgottenFlows: readonly Schedule[] = [
       longShare: 0,
       unextendedShare: 0,
       setShare: 0,
-      // Caller that let go is not the next one to ask.
+      // A caller that let go is not the next one to ask.
       pauseMs: 1_000,
     },
     ...NO_IDLE_LIMIT,

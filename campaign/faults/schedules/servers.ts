@@ -19,7 +19,7 @@ import { outageNoticed } from './evidence.ts';
 // Servers that stop, die, forget, answer with errors, or have a wrong clock. A minority must not be noticed; a majority stops
 // everybody, and recovers at once. What restarted or was emptied does not vote for a guard time.
 
-/** Time for servers to be joined again, and vote, before others are harmed. */
+/** The time for servers to be joined again, and vote, before others are harmed. */
 const AFTER_GUARD_MS = TTL_MS + 700;
 
 const steady: readonly Schedule[] = [
@@ -154,18 +154,18 @@ const serversAway: readonly Schedule[] = [
   once('FLUSHALL everywhere', 'FLUSHALL on all servers', 5, flush),
 ];
 
-/** Play of one state after the other on two servers: no caller may notice. */
+/** A play of one state after the other on two servers: no caller may notice. */
 const onMinority = (conditions: readonly ErrorCondition[]): Script =>
   inOrder(
     conditions.flatMap((condition) => {
-      // Waits until clients that lost their connections are back, and what was restarted votes again.
+      // It waits until clients that lost their connections are back, and what was restarted votes again.
       const { beginsGuard, isOffline } = condition;
       const pauseMs = beginsGuard ? AFTER_GUARD_MS : isOffline ? 700 : 300;
       return [some(2, suffer(condition, 400)), pause(pauseMs)];
     }),
   );
 
-/** Play of one state after the other on three servers: nobody gets a lock, and then at once. */
+/** A play of one state after the other on three servers: nobody gets a lock, and then at once. */
 const onMajority = (conditions: readonly ErrorCondition[]): Script =>
   inOrder(conditions.flatMap((condition) => [some(3, suffer(condition, 500)), pause(1_100)]));
 
@@ -183,7 +183,7 @@ const neverVoting = REFUSING.filter(({ name }) =>
 const namesOf = (conditions: readonly ErrorCondition[]): string =>
   conditions.map(({ name }) => name).join(', ');
 
-/** Schedule in which one server refuses every vote for long: it is reported, once, and once more when it votes again. */
+/** A schedule in which one server refuses every vote for long: it is reported, once, and once more when it votes again. */
 const oneNeverVotes = (nodes: number, more: Partial<Schedule> = {}): Schedule => ({
   name: `one of ${nodes} never votes`,
   what: `one of ${nodes} servers answers and refuses every vote for 3 s, again and again: ${namesOf(neverVoting)}; each process reports it once, and once that it votes again`,
@@ -198,7 +198,7 @@ const oneNeverVotes = (nodes: number, more: Partial<Schedule> = {}): Schedule =>
         .pause(300)
         .then(() => stage.everyWorker((worker) => worker.ask({ type: 'go-on' })));
       await Promise.all([stage.suffer(condition, stage.someServers(1), 3_000), goOn]);
-      // Pause so long that it is certain what is reported afterwards.
+      // The pause is so long that it is certain what is reported afterwards.
       await stage.pause(2_500);
     }),
   ),

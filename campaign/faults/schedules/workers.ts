@@ -89,7 +89,7 @@ const workers: readonly Schedule[] = [
     load: { callers: 0 },
     options: { nodeTimeout: 330 },
     limits: { nodes: 3, nodeTimeoutMs: 330, idleMs: undefined },
-    // Promise of this schedule is a time for a fixed amount of work, which takes all cores.
+    // The promise of this schedule is a time for a fixed amount of work, which takes all cores.
     alone: true,
     play: async (stage) => {
       await stage.everyWorker((worker) =>
@@ -110,7 +110,7 @@ const workers: readonly Schedule[] = [
   {
     name: 'clocks of workers jump',
     what: 'the wall clocks of workers are wrong by an hour, twenty hours, two days or ten years, to both sides, and come back',
-    // Many records, so that a worker with a wrong clock meets some that it knows nothing of. Holds and jumps outlast the ttl: shorter ones change nothing.
+    // There are many records, so that a worker with a wrong clock meets some that it knows nothing of. Holds and jumps outlast the ttl: shorter ones change nothing.
     load: { keys: 40, longShare: 0.3 },
     play: inOrder(
       [1, -1, 20, -20, 48, -48, 87_600, -87_600].map((hours) => async (stage) => {
@@ -131,7 +131,7 @@ const one =
 const freezeServer = one(freeze([100, 1_500]));
 const killServer = one(async (stage, nodes) => {
   await restart({ downMs: [0, 800] })(stage, nodes);
-  // Server counts as away until it votes again.
+  // The server counts as away until it votes again.
   await stage.pause(TTL_MS + 300);
 });
 const loseReplies = one(links({ kind: 'lose', direction: 'replies' }, [100, 1_000]));

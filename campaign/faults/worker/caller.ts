@@ -8,7 +8,7 @@ import type { Access, ResourceClient, ResourceReply } from '../world/resource-cl
 import type { LockRecorder } from './lock-recorder.ts';
 import type { WorkerSettings } from './worker-settings.ts';
 
-/** Tools that the callers of one process share. */
+/** The tools that the callers of one process share. */
 export interface CallerTools {
   readonly settings: WorkerSettings;
   readonly redlock: Redlock;
@@ -21,12 +21,12 @@ export interface CallerTools {
 }
 
 const VIEWS = ['fenced', 'unfenced'] as const;
-/** Time for which a holder that has noticed a loss waits for the event; much longer than the checker tolerates. */
+/** The time for which a holder that has noticed a loss waits for the event; much longer than the checker tolerates. */
 const PATIENCE_MS = 500;
 
-/** Caller that takes locks, adds one to the records under them, and lets go. */
+/** A caller that takes locks, adds one to the records under them, and lets go. */
 export class Caller {
-  /** Work at the moment: resolves when it holds nothing and waits for nothing. */
+  /** The work at the moment: resolves when it holds nothing and waits for nothing. */
   present: Promise<void> = Promise.resolve();
   readonly #random: SeededRandom;
   #calls = 0;
@@ -72,7 +72,7 @@ export class Caller {
     try {
       if (way < 0.15) await redlock.withLock(keys, work, { wait: waitMs });
       else {
-        // Locks, a share of them, are neither extended nor given back in time.
+        // A share of the locks is neither extended nor given back in time.
         const extend = way < 1 - settings.load.unextendedShare;
         const acquiring = redlock.acquire(keys, { wait: waitMs, extend });
         afterAsking();
@@ -102,7 +102,7 @@ export class Caller {
     beforeWrite();
     await this.#each(lock, (name) => {
       const { accepted, value } = reads.get(name)!;
-      // Holder that was refused knows that it is stale; the unfenced view refuses nobody.
+      // A holder that was refused knows that it is stale; the unfenced view refuses nobody.
       return accepted ? { operation: 'write', value: value + 1 } : undefined;
     });
   }

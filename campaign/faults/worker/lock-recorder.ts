@@ -96,7 +96,7 @@ export class LockRecorder {
     this.#held.delete(nameOf(lock.keys, lock.token.value));
   }
 
-  /** Time that remains, with the clock at the start of the attempt, is the whole validity. */
+  /** The time that remains, with the clock at the start of the attempt, is the whole validity. */
   #validUntil(lock: Lock, startedAt: number): number {
     return startedAt + this.environment.still(startedAt, () => lock.remainingMs);
   }

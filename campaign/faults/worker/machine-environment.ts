@@ -18,7 +18,7 @@ export class MachineEnvironment implements Environment {
   readonly clock: Environment['clock'] = {
     ...systemEnvironment.clock,
     monotonicMs: () => this.now(),
-    // Clocks all stand still together, or time since the start would look like a suspend.
+    // All clocks stand still together, or time since the start would look like a suspend.
     sinceBootMs: () => systemEnvironment.clock.sinceBootMs() + this.now() - historyNow(),
     wallMicros: () =>
       systemEnvironment.clock.wallMicros() + Math.floor((this.now() - historyNow()) * 1_000),
@@ -39,7 +39,7 @@ export class MachineEnvironment implements Environment {
     return this.#attempts.get(holder);
   }
 
-  /** Answer of `ask` when the clock stands at `at`. */
+  /** The answer of `ask` when the clock stands at `at`. */
   still<Answer>(at: number, ask: () => Answer): Answer {
     this.#stillAt = at;
     try {

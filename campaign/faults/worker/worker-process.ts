@@ -8,11 +8,11 @@ import type { WorkerCommand, WorkerSettings } from './worker-settings.ts';
 const SCRIPT = 'campaign/faults/worker/worker.ts';
 const END_LIMIT_MS = 20_000;
 
-/** Part that all starts of a worker have in common. */
+/** The part that all starts of a worker have in common. */
 export interface WorkerPlan {
   readonly index: number;
   readonly seed: number;
-  /** Folder of the history files, one for each start. */
+  /** The folder of the history files, one for each start. */
   readonly historyFolder: string;
   readonly edits: readonly Edit[];
   readonly settings: Omit<WorkerSettings, 'name' | 'historyPath' | 'notePath' | 'seed'>;
@@ -31,12 +31,12 @@ export class WorkerProcess {
     this.#program = this.#start();
   }
 
-  /** Name of the present start in the history. */
+  /** The name of the present start in the history. */
   get name(): string {
     return `${this.place}/${this.#starts - 1}`;
   }
 
-  /** Beginning of the names of all starts. */
+  /** The beginning of the names of all starts. */
   get place(): string {
     return `worker-${this.#plan.index}`;
   }
@@ -45,7 +45,7 @@ export class WorkerProcess {
     return Array.from({ length: this.#starts }, (_, start) => this.#historyPath(start));
   }
 
-  /** File in which the present process keeps the time of its last tick. */
+  /** The file in which the present process keeps the time of its last tick. */
   get notePath(): string {
     return `${this.#historyPath(this.#starts - 1)}.tick`;
   }
@@ -99,7 +99,7 @@ export class WorkerProcess {
     const { name } = this;
     const historyPath = this.#historyPath(start);
     const { notePath } = this;
-    // Process may be killed before it gets as far as opening them.
+    // The process may be killed before it gets as far as opening them.
     for (const path of [historyPath, notePath]) writeFileSync(path, '');
     const own = { name, historyPath, notePath, seed: seed + index * 10_000 + start * 100 };
     const program = new Program<WorkerCommand>(SCRIPT, { ...settings, ...own }, edits);

@@ -1,27 +1,27 @@
 import type { RedlockOptions } from '../../../lib/core/options/options.ts';
 
-/** Use of locks by callers. */
+/** The use of locks by callers. */
 export interface Load {
   /** Callers inside each process. */
   readonly callers: number;
   readonly keys: number;
-  /** Times for which a caller is ready to wait, one of these by chance. */
+  /** The times for which a caller is ready to wait, one of these by chance. */
   readonly waitsMs: readonly number[];
-  /** Time that the work inside a lock takes, at least and at most. */
+  /** The time that the work inside a lock takes, at least and at most. */
   readonly holdMs: readonly [number, number];
-  /** Share of locks that are held for more than a ttl. */
+  /** The share of locks that are held for more than a ttl. */
   readonly longShare: number;
-  /** Share of locks that are not extended, however long they are held. */
+  /** The share of locks that are not extended, however long they are held. */
   readonly unextendedShare: number;
-  /** Share of locks on two keys at once. */
+  /** The share of locks on two keys at once. */
   readonly setShare: number;
   /** The longest pause between two locks of a caller. */
   readonly pauseMs: number;
 }
 
-/** Settings that a worker process is given at its start. */
+/** The settings that a worker process is given at its start. */
 export interface WorkerSettings {
-  /** Name of this start in the history. */
+  /** The name of this start in the history. */
   readonly name: string;
   readonly historyPath: string;
   /** File where the time of its last tick stands. */
@@ -33,7 +33,7 @@ export interface WorkerSettings {
   readonly ttlMs: number;
   readonly load: Load;
   readonly resourcePort: number;
-  /** Error of the wall clock of this process from its start. */
+  /** The error of the wall clock of this process from its start. */
   readonly wallSkewMs: number;
   /** Whether the history says which servers said yes to whom. */
   readonly notesVotes: boolean;
@@ -41,7 +41,7 @@ export interface WorkerSettings {
   readonly options: RedlockOptions;
 }
 
-/** Request to a worker while it runs; answered when it has done it. */
+/** A request to a worker while it runs; answered when it has done it. */
 export type WorkerCommand =
   /** The next holder stops its own process after it has asked its lock whether it may write, and before it writes. */
   | { readonly type: 'stop-between-check-and-write' }

@@ -23,9 +23,9 @@ let stopping = false;
 /** Resolves when callers may go on. */
 let mayGoOn = Promise.resolve();
 let goOn = (): void => undefined;
-/** Harm that the next holder is to suffer between its check and its write. */
+/** The harm that the next holder is to suffer between its check and its write. */
 let uponNextWrite: (() => void) | undefined;
-/** Act that is due when the next caller has asked for a lock. */
+/** The act that is due when the next caller has asked for a lock. */
 let uponNextAsk: (() => void) | undefined;
 
 /** The wall clock of this whole process, as all its code sees it. */
@@ -89,7 +89,7 @@ async function main(): Promise<void> {
         wallSkewMs = Math.round(command.skewMs);
         return;
       case 'block-during-votes':
-        // Blocks when votes have left, and before their answers are read.
+        // It blocks when votes have left, and before their answers are read.
         return new Promise((resolve) => {
           uponNextAsk = () => setImmediate(() => resolve(block(command.durationMs)));
         });
@@ -106,7 +106,7 @@ async function main(): Promise<void> {
         uponNextWrite = () => block(command.durationMs);
         return;
       case 'stop-between-check-and-write':
-        // Stops as a debugger or a suspended machine would; it returns when somebody lets the process go on.
+        // It stops as a debugger or a suspended machine would; it returns when somebody lets the process go on.
         uponNextWrite = () => process.kill(process.pid, 'SIGSTOP');
     }
   });

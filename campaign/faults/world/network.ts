@@ -1,13 +1,13 @@
 import { Program, type Edit } from '../../../test/support/program.ts';
 import type { ConnectionKind, LinkMode, LinkTarget } from '../../../test/support/link.ts';
 
-/** Links by the numbers of their clients and of their nodes, from 0; all when left out. */
+/** The links by the numbers of their clients and of their nodes, from 0; all when left out. */
 export interface LinkSelection {
   readonly clients?: readonly number[];
   readonly nodes?: readonly number[];
 }
 
-/** Settings that the process of network and resource is given at its start. */
+/** The settings that the process of network and resource is given at its start. */
 export interface WorldSettings {
   readonly targets: readonly LinkTarget[];
   readonly clients: number;
@@ -18,14 +18,14 @@ export interface WorldSettings {
 
 /** Ports, which it says first. */
 export interface WorldPorts {
-  /** Ports of each client to each node. */
+  /** The ports of each client to each node. */
   readonly links: readonly (readonly number[])[];
   readonly resource: number;
 }
 
 export type NetworkCommand = { readonly selection?: LinkSelection } & (
   | { readonly type: 'set'; readonly mode: LinkMode }
-  /** Connections that are open now: nothing gets through any more, and neither end is notified. */
+  /** The connections that are open now: nothing gets through any more, and neither end is notified. */
   | { readonly type: 'forget'; readonly kinds: readonly ConnectionKind[] }
   /** The next request of each link is executed, its reply lost, its connection reset. */
   | { readonly type: 'reset' | 'reset-after-request' | 'list' }
@@ -59,7 +59,7 @@ export class Network {
     return this.ports.resource;
   }
 
-  /** Address at which `client` reaches `node`. */
+  /** The address at which `client` reaches `node`. */
   url(client: number, node: number): string {
     return `redis://127.0.0.1:${this.ports.links[client]![node]!}`;
   }

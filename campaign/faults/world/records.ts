@@ -2,7 +2,7 @@ import Database from 'better-sqlite3';
 import { isStaleTokenError, sqliteFence, type FenceToken } from '../../../lib/fencing/index.ts';
 import type { Access, ResourceReply } from './resource-client.ts';
 
-/** Outcome of one access. */
+/** The outcome of one access. */
 type AccessResult = Omit<ResourceReply, 'id'>;
 
 /** Numbers under keys, twice: behind the fence which the package ships for SQLite, and without any. */

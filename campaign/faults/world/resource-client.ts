@@ -7,20 +7,20 @@ import {
 } from '../../../lib/fencing/fencing-token-header.ts';
 import type { FencingToken } from '../../../lib/core/fencing-token.ts';
 
-/** Access of a holder to a record. */
+/** An access of a holder to a record. */
 export interface Access {
-  /** View of the resource: on one it checks tokens, on the other it takes what comes. */
+  /** The view of the resource: on one it checks tokens, on the other it takes what comes. */
   readonly view: 'fenced' | 'unfenced';
   readonly operation: 'read' | 'write';
   readonly key: string;
-  /** Number to be written by a write. */
+  /** The number to be written by a write. */
   readonly value: number;
 }
 
-/** Line from a holder to the resource, as JSON. */
+/** A line from a holder to the resource, as JSON. */
 export interface ResourceRequest extends Access {
   readonly id: number;
-  /** Token as it travels to other services: `1795228058941046;f3c9…`. */
+  /** The token as it travels to other services: `1795228058941046;f3c9…`. */
   readonly fencingToken: string;
 }
 
@@ -29,7 +29,7 @@ export interface ResourceReply {
   readonly id: number;
   /** False when the token was refused as stale. */
   readonly accepted: boolean;
-  /** Number that a read found there. */
+  /** The number that a read found there. */
   readonly value: number;
 }
 

@@ -13,7 +13,7 @@ import { Records } from './records.ts';
 import type { ResourceReply, ResourceRequest } from './resource-client.ts';
 import { watchServer } from './watch-server.ts';
 
-// World that workers meet outside of themselves: the links to the servers, which do what the parent says, and the resource, which
+// The world that workers meet outside of themselves: the links to the servers, which do what the parent says, and the resource, which
 // goes on whatever happens. It ends with its parent.
 
 process.once('disconnect', () => process.exit());

@@ -17,7 +17,7 @@ export type DatabaseWay = () => Promise<DatabaseServer | string>;
 export interface DatabaseWays {
   /** The environment variable that names a running server, and what its URL looks like. */
   readonly given: { readonly variable: string; readonly form: string };
-  /** Software to install. */
+  /** The software to install. */
   readonly install: string;
   readonly installed: DatabaseWay;
   readonly container: DatabaseWay;

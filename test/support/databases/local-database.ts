@@ -20,15 +20,15 @@ export interface LocalDatabase {
   /** The server's command line. */
   command(directory: string, port: number): readonly string[];
   url(port: number): string;
-  /** Line that it logs when it serves. Asking the port instead could reach somebody else's server. */
+  /** The line that it logs when it serves. Asking the port instead could reach somebody else's server. */
   readonly readyLine: RegExp;
   /** Whether it runs as root when this process does; otherwise it then runs as the user nobody, who gets its directory. */
   readonly asRoot: boolean;
-  /** Sent at the end: the server waits for its last clients, whose goodbyes may still be on their way. */
+  /** It is sent at the end: the server waits for its last clients, whose goodbyes may still be on their way. */
   readonly patientSignal?: NodeJS.Signals;
   /** The server ends without finishing anything. */
   readonly crashSignal: NodeJS.Signals;
-  /** Sent after that; the server then ends at once. */
+  /** It is sent after that; the server then ends at once. */
   readonly stopSignal: NodeJS.Signals;
 }
 

@@ -6,7 +6,7 @@ import { unpackDebianPackages } from './debian-database.ts';
 import { startDockerDatabase } from './docker-database.ts';
 import { startLocalDatabase } from './local-database.ts';
 
-/** Option of mysql2, which would give a connection up after 10 s. */
+/** The option of mysql2, which would give a connection up after 10 s. */
 const PATIENTLY = '?connectTimeout=120000';
 
 /**

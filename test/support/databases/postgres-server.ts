@@ -14,12 +14,12 @@ const SETTINGS = {
   max_connections: '200',
   max_replication_slots: '10',
   max_wal_senders: '10',
-  // Order and visibility are tested, not power cuts.
+  // The order and the visibility are tested, not power cuts.
   fsync: 'off',
   shared_buffers: '64MB',
   autovacuum: 'off',
 };
-/** Settings of `postgresql.conf`. */
+/** The settings of `postgresql.conf`. */
 type Settings = Readonly<Record<string, string>>;
 
 const optionsOf = (settings: Settings): string[] =>

@@ -9,7 +9,7 @@ import { createPostgresDatabase, startPostgres } from './postgres-server.ts';
 /** Longer than a download of the server and its start take. */
 const START_LIMIT_MS = 180_000;
 
-/** Database that the tests of one file share, from the first of them on. */
+/** The database that the tests of one file share, from the first of them on. */
 export interface TestDatabase<AnyPool> {
   readonly url: string;
   readonly pool: AnyPool;

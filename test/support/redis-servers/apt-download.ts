@@ -28,7 +28,7 @@ export class AptDownload {
       await this.#apt(['download', name], target);
     } catch (error) {
       if (this.#hasPrivateLists) throw error;
-      // Lists are missing, or older than what the archive still holds.
+      // The lists are missing, or older than what the archive still holds.
       this.#hasPrivateLists = true;
       await this.#apt(['update'], this.directory);
       await this.#apt(['download', name], target);

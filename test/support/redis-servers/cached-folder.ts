@@ -45,7 +45,7 @@ async function passes(check: (folder: string) => Promise<unknown>, folder: strin
   }
 }
 
-/** Leftovers of processes that were killed while they made the folder. */
+/** The leftovers of processes that were killed while they made the folder. */
 async function removeStale(root: string, prefix: string): Promise<void> {
   const names = await readdir(root).catch(() => []);
   for (const name of names.filter((each) => each.startsWith(prefix))) {

@@ -12,11 +12,11 @@ const LIBRARY = 'libfaketime.so.1';
 
 /** libfaketime, as an executable of this machine has to be started for its clock to follow a file. */
 export interface ClockLibrary {
-  /** Value for LD_PRELOAD: names, not paths, which could hold a space. */
+  /** The value for LD_PRELOAD: names, not paths, which could hold a space. */
   readonly preload: string;
-  /** Value for LD_LIBRARY_PATH. */
+  /** The value for LD_LIBRARY_PATH. */
   readonly libraryPath: string;
-  /** Variables that the library itself wants to know. */
+  /** The variables that the library itself wants to know. */
   readonly settings: Readonly<Record<string, string>>;
 }
 

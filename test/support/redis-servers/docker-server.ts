@@ -8,7 +8,7 @@ import { loginOf, serverArguments, serverFiles, serverUrl } from './server-argum
 const PORT_INSIDE = 6379;
 const START_LIMIT_MS = 60_000;
 
-/** Part of dockerode's container that is used. */
+/** The part of dockerode's container that is used. */
 interface ContainerHandle {
   pause(): Promise<unknown>;
   unpause(): Promise<unknown>;

@@ -62,7 +62,7 @@ export class GuardedProcess {
   ): Promise<GuardedProcess> {
     const log = openSync(logFile, 'w');
     try {
-      // Detached: Ctrl-C is meant for the parent, whose end the guard sees.
+      // It is detached: Ctrl-C is meant for the parent, whose end the guard sees.
       const child = spawn('/bin/sh', ['-c', SCRIPT, 'guard', directory, ...command], {
         cwd: directory,
         env: environment,

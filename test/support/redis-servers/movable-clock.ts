@@ -17,12 +17,12 @@ export class MovableClock {
     private readonly directory: string,
   ) {}
 
-  /** Command in front of the server's, not in the environment of the guard, which would wait for the same file. */
+  /** The command in front of the server's, not in the environment of the guard, which would wait for the same file. */
   prefix(): string[] {
     return ['env', `LD_PRELOAD=${this.library.preload}`];
   }
 
-  /** Variables that the server needs in its environment. */
+  /** The variables that the server needs in its environment. */
   environment(): NodeJS.ProcessEnv {
     return {
       ...this.library.settings,
@@ -65,7 +65,7 @@ export class MovableClock {
     }
   }
 
-  /** Distance of TIME from what it should be; 0 when it may be right. */
+  /** The distance of TIME from what it should be; 0 when it may be right. */
   async #distanceMs(server: RequestTarget): Promise<number> {
     const before = Date.now() + this.#offsetMs;
     const [seconds, micros] = (await respRequest(server, ['TIME'])).split(' ').map(Number);

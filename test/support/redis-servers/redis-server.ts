@@ -3,13 +3,13 @@ export const REDIS_WAYS = ['urls', 'path', 'docker', 'package'] as const;
 
 export type RedisWay = (typeof REDIS_WAYS)[number];
 
-/** Options for the start of one server. Without options: no persistence, no password, plain TCP. */
+/** The options for the start of one server. Without options: no persistence, no password, plain TCP. */
 export interface RedisServerOptions {
   /** Append-only file, written before each reply. Data then survives `restart({ keepData: true })`. Default false. */
   appendonly?: boolean;
-  /** Password of the default user. */
+  /** The password of the default user. */
   requirepass?: string;
-  /** Lines of an ACL file, for example `user app on >secret ~* +@all`. */
+  /** The lines of an ACL file, for example `user app on >secret ~* +@all`. */
   acl?: readonly string[];
   /** The user which readiness checks and `url` log in as; needed when the ACL closes the default user. */
   user?: { readonly name: string; readonly password: string };
@@ -79,7 +79,7 @@ export type FoundRedis =
       readonly version: string;
       /** Absolute path of a redis-server executable. */
       readonly command: string;
-      /** Value for LD_LIBRARY_PATH where the libraries are not on the system. */
+      /** The value for LD_LIBRARY_PATH where the libraries are not on the system. */
       readonly libraryPath?: string;
     };
 
@@ -91,7 +91,7 @@ export interface NotFound {
 /** Starts servers in the way that was found. */
 export interface RedisProvider {
   readonly way: RedisWay;
-  /** Version of the server, for example `7.0.15`. */
+  /** The version of the server, for example `7.0.15`. */
   readonly version: string;
   /** A line for people: which way serves, and the version. */
   readonly description: string;

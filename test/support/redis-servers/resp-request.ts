@@ -2,7 +2,7 @@ import { connect as connectPlain, type NetConnectOpts } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 
 export interface RequestTarget {
-  /** Address to connect to: a host and port, or the path of a unix socket. */
+  /** The address to connect to: a host and port, or the path of a unix socket. */
   readonly address: { host: string; port: number } | { path: string };
   /** True, or the certificate to show. */
   readonly tls?: boolean | { readonly cert: string; readonly key: string };
@@ -24,7 +24,7 @@ export function respRequest(
     : [command];
   return new Promise((resolve, reject) => {
     const options: NetConnectOpts = target.address;
-    // Reachability only: no secret worth protecting is sent to a throw-away server on loopback.
+    // It tests reachability only: no secret worth protecting is sent to a throw-away server on loopback.
     const socket = target.tls
       ? connectTls({ ...options, ...certificateOf(target), rejectUnauthorized: false })
       : connectPlain(options);

@@ -17,7 +17,7 @@ export function runCommand(
   });
 }
 
-/** Version of a redis-server or valkey-server executable, from the `v=7.0.15` of its own answer. */
+/** The version of a redis-server or valkey-server executable, from the `v=7.0.15` of its own answer. */
 export async function serverVersion(command: string, libraryPath?: string): Promise<string> {
   const environment = libraryPath ? { ...process.env, LD_LIBRARY_PATH: libraryPath } : process.env;
   const answer = await runCommand(command, ['--version'], { environment });

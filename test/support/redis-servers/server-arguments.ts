@@ -36,7 +36,7 @@ export function serverFiles({
   return files;
 }
 
-/** User as whom readiness checks and the URL log in. */
+/** The user as whom readiness checks and the URL log in. */
 export function loginOf(options: RedisServerOptions): RedisServerOptions['user'] {
   if (options.user) return options.user;
   return options.requirepass ? { name: 'default', password: options.requirepass } : undefined;

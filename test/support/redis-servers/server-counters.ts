@@ -2,13 +2,13 @@ import { respRequest } from './resp-request.ts';
 
 /** Counts of what one server has done since it started. */
 export interface ServerCounts {
-  /** Scripts that clients sent. */
+  /** The scripts that clients sent. */
   readonly messages: number;
   /** Commands besides scripts: those that scripts called, and those that clients sent. */
   readonly calls: number;
-  /** Bytes from clients. */
+  /** The bytes from clients. */
   readonly received: number;
-  /** Bytes to clients. */
+  /** The bytes to clients. */
   readonly sent: number;
   /** Processor time, microseconds. */
   readonly cpuMicros: number;
@@ -19,7 +19,7 @@ const OWN_COMMANDS = ['info', 'ping'];
 
 /** Reads the counters of one server on this machine, without what it asks itself. */
 export class ServerCounters {
-  /** Requests that were made here, each on a connection of its own with one write. */
+  /** The requests that were made here, each on a connection of its own with one write. */
   requests = 0;
   #received = 0;
   #sent = 0;
@@ -60,7 +60,7 @@ export class ServerCounters {
   }
 }
 
-/** Length in the Redis protocol. */
+/** The length in the Redis protocol. */
 function lengthOf(command: readonly string[]): number {
   const parts = command.map((part) => `$${part.length}\r\n${part}\r\n`.length);
   return parts.reduce((sum, part) => sum + part, `*${command.length}\r\n`.length);

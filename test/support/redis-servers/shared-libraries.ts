@@ -46,7 +46,7 @@ async function missingLibraries(executable: string, libraryPath: string): Promis
   return [...answer.matchAll(/^\s*(\S+) => not found/gm)].map((match) => match[1] ?? '');
 }
 
-/** Names of the packages which an archive depends on; the first one where there is a choice. */
+/** The names of the packages which an archive depends on; the first one where there is a choice. */
 async function dependenciesOf(archive: string): Promise<string[]> {
   const depends = await runCommand('dpkg-deb', ['--field', archive, 'Depends']);
   return depends
