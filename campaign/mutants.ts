@@ -1,11 +1,9 @@
 import { MUTANTS, type Mutant } from '../test/simulation/mutants/mutants.ts';
 import { runSeeds } from '../test/simulation/run-seeds.ts';
-import { chosen, readPartOptions, say, sayHow, someOf } from './part-options.ts';
+import { chosen, MOST_PLAYS, readPartOptions, say, sayHow, someOf } from './part-options.ts';
 
 /** The number of seeds in one play. */
 const SEEDS = 500;
-/** The limit of plays, one behind the other, for a mutant that no seed has shown yet. */
-const MOST_PLAYS = 3;
 /** The share of the mutants that a quick campaign plays: one in so many, others with every seed. */
 const QUICK_STEP = 7;
 

@@ -4,6 +4,12 @@ import { positiveInteger, readOptions, refuse } from '../test/support/command-li
 /** Where a campaign leaves its report, its logs and the histories of failures. */
 export const OUT = 'campaign/out';
 
+/**
+ * How often something is played, each time with seeds of its own, where a busy machine can hide what there is to see: a control,
+ * which one play has to notice, and a schedule that proves nothing.
+ */
+export const MOST_PLAYS = 3;
+
 export interface PartOptions {
   readonly seed: number;
   readonly isQuick: boolean;

@@ -2,7 +2,7 @@ import { rm } from 'node:fs/promises';
 import { loadavg } from 'node:os';
 import { ClusterOfThree } from './cluster.ts';
 import { CONTESTANTS, GUARD_MS } from './contestants.ts';
-import { type PartOptions, say, sayHow } from '../part-options.ts';
+import { MOST_PLAYS, type PartOptions, say, sayHow } from '../part-options.ts';
 import { type Failover, type LaneResult, runLane } from './lane.ts';
 import { Sentinels } from './sentinels.ts';
 import { OneAddress, type Topology } from './topology.ts';
@@ -70,8 +70,6 @@ const LANES = 6;
 const CONTROL_SHARE = 0.2;
 const LEAST_CONTROLS = 6;
 const RUNS_PER_LANE = 12;
-/** The limit of plays, each with seeds of its own, for a control in which nothing overlapped. */
-const MOST_PLAYS = 3;
 const MOST_MESSAGES = 5;
 
 /** Runs the schedules and says what they showed; true when that is as expected. A run that broke a promise is never repeated. */

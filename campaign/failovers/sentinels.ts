@@ -99,7 +99,7 @@ export class Sentinels implements Topology {
           if (!master.includes(`port,${primary.link.port},`) || !isReady)
             throw new Error(`a Sentinel knows other servers: ${master} ${replicas}`);
         },
-        { timeoutMs: 60_000, everyMs: 50 },
+        { everyMs: 50 },
       ),
     );
   }

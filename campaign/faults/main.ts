@@ -1,6 +1,14 @@
 import { availableParallelism } from 'node:os';
 import { installSqlite } from '../../test/support/databases/install-sqlite.ts';
-import { chosen, keepHistory, readPartOptions, say, sayHow, someOf } from '../part-options.ts';
+import {
+  chosen,
+  keepHistory,
+  MOST_PLAYS,
+  readPartOptions,
+  say,
+  sayHow,
+  someOf,
+} from '../part-options.ts';
 import { CONTROLS, type Control } from './controls.ts';
 import { runSchedule, type RunResult } from './run-schedule.ts';
 import type { Schedule } from './schedule.ts';
@@ -14,11 +22,6 @@ interface PlannedRun {
 }
 
 const options = readPartOptions();
-/**
- * Limit of plays, each with a seed of its own, for what a busy machine can hide: a schedule that proves nothing, because the
- * machine stalls too much, and a control that had nothing to notice.
- */
-const MOST_PLAYS = 3;
 const SHOWN_VIOLATIONS = 10;
 
 function planRuns(): readonly PlannedRun[] {

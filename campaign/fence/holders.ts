@@ -5,7 +5,7 @@ import { chance } from './chance.ts';
 import { MAX_AGE_MS, type Record } from './record.ts';
 
 /** A holder of the worst possible lock, which gave the same resource to others at the same time. */
-export class Session {
+export class Holder {
   readonly holder = randomUUID();
   readonly token: FencingToken;
   /** The number of transactions that it writes in. */
@@ -23,7 +23,6 @@ export class Session {
     if (chance.fraction() < 0.5) await sleep(chance.fraction() * LONGEST_NAP_MS);
   }
 }
-export type Holder = Session;
 
 const LONGEST_NAP_MS = 3;
 
@@ -95,7 +94,7 @@ export class Holders {
     const clockMs = Date.now() - MAX_AGE_MS + youngerMs + jumpMs - behindMs;
     const value = isRepeated && last > 0 ? last : Math.max(last + 1, Math.floor(clockMs) * 1_000);
     this.#newest.set(resource, value);
-    const holder = new Session(resource, value);
+    const holder = new Holder(resource, value);
     this.record.issued(holder);
     return holder;
   }

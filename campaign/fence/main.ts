@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { chosen, keepHistory, say, sayHow, someOf } from '../part-options.ts';
+import { chosen, keepHistory, MOST_PLAYS, say, sayHow, someOf } from '../part-options.ts';
 import { options } from './chance.ts';
 import { judge } from './commit-order.ts';
 import { Holders, RIGHT, runHolders } from './holders.ts';
@@ -27,8 +27,6 @@ const WRITES = options.isQuick ? 5_000 : 100_000;
 /** A holder writes up to three times, or is refused: more often where more of them are about at once. */
 const WRITES_PER_HOLDER = 0.45;
 const CONTROL_HOLDERS = 600;
-/** The limit of plays for writers that do it wrong, as long as the judge sees nothing. */
-const CONTROL_PLAYS = 3;
 const CRASHES = 4;
 /** Share of the holders, at the latest; a prune comes after half a second, too. In time alone a fast run would have too few. */
 const PRUNED_AFTER = 0.05;
@@ -127,7 +125,7 @@ async function runRightHolders(
 /** The number of violations that the judge sees when writers do it wrong in this way. */
 async function playControl(store: StressedStore, way: string): Promise<number> {
   let seen = 0;
-  for (let play = 0; play < CONTROL_PLAYS && seen === 0; play += 1) {
+  for (let play = 0; play < MOST_PLAYS && seen === 0; play += 1) {
     const holders = new Holders(way, CONTROL_HOLDERS, new Record());
     await runHolders(holders, store.workers, new Record(), store.wrong[way]!);
     const history = await store.history();
@@ -144,7 +142,7 @@ function whatIsWrong(outcome: Outcome): string[] {
     ...BARS.filter((bar) => outcome[bar] > 0).map((bar) => `${bar} is ${outcome[bar]}`),
     ...Object.entries(control)
       .filter(([, count]) => count === 0)
-      .map(([way]) => `the judge saw nothing wrong with ${way} in ${CONTROL_PLAYS} plays`),
+      .map(([way]) => `the judge saw nothing wrong with ${way} in ${MOST_PLAYS} plays`),
     ...(commits === 0 ? ['nothing was committed'] : []),
     ...(pruned === 0 ? ['nothing was pruned'] : []),
     ...(crashes === 0 ? ['nothing crashed'] : []),

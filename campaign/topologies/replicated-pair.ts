@@ -51,9 +51,7 @@ export class Member {
 
   /** Resolves when it has become a primary. */
   async promoted(): Promise<void> {
-    await eventually(async () => assert.equal((await this.admin.role())[0], 'master'), {
-      timeoutMs: 30_000,
-    });
+    await eventually(async () => assert.equal((await this.admin.role())[0], 'master'));
   }
 
   async promote(): Promise<void> {

@@ -21,16 +21,13 @@ async function startSentinels({ server }: Member): Promise<{ host: string; port:
     await client.call('SENTINEL', 'SET', NAME, ...settings);
   }
   for (const client of clients) {
-    await eventually(
-      async () => {
-        const said = (await client.call('SENTINEL', 'MASTER', NAME)) as string[];
-        const known = ['num-slaves', 'num-other-sentinels'].map(
-          (name) => said[said.indexOf(name) + 1],
-        );
-        expect(known).toEqual(['1', '2']);
-      },
-      { timeoutMs: 30_000 },
-    );
+    await eventually(async () => {
+      const said = (await client.call('SENTINEL', 'MASTER', NAME)) as string[];
+      const known = ['num-slaves', 'num-other-sentinels'].map(
+        (name) => said[said.indexOf(name) + 1],
+      );
+      expect(known).toEqual(['1', '2']);
+    });
     client.disconnect();
   }
   return sentinels.map(({ host, port }) => ({ host, port }));
