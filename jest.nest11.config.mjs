@@ -6,8 +6,8 @@ const { extensionsToTreatAsEsm: _, ...rest } = base;
 
 // What is the same beside every Nest and every ioredis, because it loads neither: the core with nodes in memory, the fences of
 // databases, which import no driver, and the sample; and what happens after Nest has called the wrapper of a method: claims,
-// errors, outcomes, keys. The scripts of a batch run on the server, whichever client sent them. Two of the wrong stores do touch Nest and ioredis; the right ones beside them
-// (http-receiver, redis-fence) stay.
+// errors, outcomes, keys. The scripts of a batch run on the server, whichever client sent them. Two of the wrong stores do touch
+// Nest and ioredis; the right ones beside them (http-receiver, redis-fence) stay.
 const SAME_ON_EVERY_NEST = [
   '<rootDir>/sample/test/',
   '<rootDir>/test/contract/(batches|memory-lock-node)\\.spec\\.ts$',

@@ -13,7 +13,7 @@ import { createRedisHarness } from './redis-harness.ts';
 // they run: lives are hours, and a lock is never kept for somebody, because nobody listens and a release passes the turn on. The
 // contract has a batch for each reply about a lock that is kept.
 
-/** Batches of one seed: so few that no ballot grows too old meanwhile. `npm run test:stress` has more seeds. */
+/** Batches of one seed: so few that no ballot grows too old meanwhile. The campaign has more seeds. */
 const RUNS = 300;
 const SEEDS = Array.from(
   { length: Number(process.env['BATCH_RUNS']) / RUNS },

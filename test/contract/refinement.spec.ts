@@ -11,7 +11,7 @@ import { createRedisHarness } from './redis-harness.ts';
 // The order of those that wait is no part of what makes locks safe: where a lock that is kept for somebody reads as no lock, a
 // server with lines does what one without them does, or refuses.
 
-/** Steps of one seed: so few that no ballot grows too old meanwhile. `npm run test:stress` has more seeds. */
+/** Steps of one seed: so few that no ballot grows too old meanwhile. The campaign has more seeds. */
 const STEPS = 1_500;
 const SEEDS = Array.from(
   { length: Number(process.env['BATCH_RUNS']) / 300 },
