@@ -250,10 +250,18 @@ local ticket, value = ARGV[2], call('GET', lock)
 local mark = string.match(me, '^%S+')
 local kept = '#' .. mark
 if ticket == '0' then
+  -- It came just now, so what is kept for it is the turn of an older place: others have waited for longer.
+  if value == kept then
+    call('DEL', lock)
+    value = false
+  end
   local time = call('TIME')
   ticket = string.format('%.0f', time[1] * 1000000 + time[2])
 end
 if value == kept then return {ticket, -1} end
+local isKept = value and string.sub(value, 1, 1) == '#'
+-- The first in line heard when the turn is over. It goes on to look after it where it goes behind others, who did not hear.
+local wasFirst = isKept and string.sub(call('ZRANGE', queue, 0, 0)[1] or '', 1, 8) == mark
 if call('ZCARD', queue) < 1000 then
   if call('ZADD', queue, ticket, me) == 1 then -- one place for each service: that with another grace goes
     for _, other in ipairs(call('ZRANGE', queue, 0, -1)) do
@@ -270,7 +278,7 @@ if isNamer then value = call('GET', lock) end
 if not value or string.sub(value, 1, 8) == mark then return {ticket, 0} end -- its own vote is given back in a moment
 if value == kept then return {ticket, -1} end
 local left = call('PTTL', lock)
-local isBehind = not isNamer and string.sub(value, 1, 1) == '#' and call('ZRANGE', queue, 0, 0)[1] ~= me
+local isBehind = isKept and not wasFirst and call('ZRANGE', queue, 0, 0)[1] ~= me
 return {ticket, (isBehind or left == -1) and 86400000 or math.max(1, left)}
 `;
 

@@ -223,6 +223,11 @@ export function wait(
   request: port.WaitRequest,
   publish: Publish,
 ): port.WaitReply {
+  const { names, member } = request;
+  const lock = names.locks[0]!;
+  // It came just now, so what is kept for it is the turn of an older place: others have waited for longer.
+  if (request.ticket === 0 && state.locks.get(lock) === `#${markOf(member)}`)
+    state.locks.delete(lock);
   const ticket = request.ticket || state.nowMicros();
   return { kind: 'waiting', ticket, freeInMs: freeInMs(state, request, ticket, publish) };
 }
@@ -237,6 +242,9 @@ function freeInMs(
   const [mark] = memberOf(member);
   const waiting = state.queues.get(lock) ?? [];
   if (state.locks.get(lock) === `#${mark}`) return -1;
+  const isKept = state.locks.get(lock)?.startsWith('#') === true;
+  // The first in line heard when the turn is over. It goes on to look after it where it goes behind others, who did not hear.
+  const wasFirst = markOf(waiting[0]?.member ?? '') === mark;
   if (waiting.length < LONGEST_QUEUE) {
     const others = waiting.filter((each) => markOf(each.member) !== mark);
     state.queues.setForAtLeast(lock, [...others, { member, ticket }].sort(byTicket), lifeMs);
@@ -248,7 +256,7 @@ function freeInMs(
   if (value.startsWith(mark)) return 0;
   const leftMs = state.locks.remainingMs(lock);
   const isFirst = state.queues.get(lock)?.[0]?.member === member;
-  const isBehind = value.startsWith('#') && !isFirst && !isNamer;
+  const isBehind = isKept && !wasFirst && !isFirst;
   return isBehind || leftMs === -1 ? DAY_MS : Math.max(1, leftMs);
 }
 

@@ -61,7 +61,7 @@ export const waitChecks: readonly ContractCheck[] = [
       const replies = await Promise.all([
         client.release(names, `${ANA}-1`),
         client.acquire(names, `${EVE}-1`, ballot + 1),
-        client.stand(names, BOB),
+        client.stand(names, BOB, { ticket: 10 }),
         client.acquire(names, `${BOB}-1`, ballot + 1),
       ]);
       expect(replies).toMatchObject([
@@ -108,11 +108,36 @@ export const waitChecks: readonly ContractCheck[] = [
         client.release(names, `${ANA}-1`),
         client.stand(names, EVE, { ticket: 20 }),
         client.stand(names, ANA, { ticket: 30 }),
-        client.stand(names, BOB),
       ]);
       expect(released).toMatchObject(RELEASED);
       expect((first as { freeInMs: number }).freeInMs).toBeLessThanOrEqual(200);
       expect(second).toMatchObject({ freeInMs: 86_400_000 });
+    },
+  },
+  {
+    name: 'turn: one that was first in line has to ask when it is over, though it goes behind another one, who did not hear',
+    async run(harness) {
+      const { names, client } = await inLine(harness);
+      const [, behind, first] = await Promise.all([
+        client.release(names, `${ANA}-1`),
+        client.stand(names, ANA, { ticket: 30 }),
+        client.stand(names, EVE),
+      ]);
+      expect(behind).toMatchObject({ freeInMs: 86_400_000 });
+      expect((first as { freeInMs: number }).freeInMs).toBeLessThanOrEqual(200);
+    },
+  },
+  {
+    name: 'turn: that of an older place goes to the next when its service comes anew',
+    async run(harness) {
+      const { names, lock, client, eve, ballot } = await inLine(harness);
+      const replies = await Promise.all([
+        client.release(names, `${ANA}-1`),
+        client.stand(names, BOB),
+        client.acquire(names, `${EVE}-1`, ballot + 1),
+      ]);
+      expect(replies).toMatchObject([RELEASED, { kind: 'waiting' }, { kind: 'accepted' }]);
+      await eve.untilTurn(lock);
     },
   },
   {
