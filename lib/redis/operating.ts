@@ -3,14 +3,13 @@ import { NodeNames } from '../core/nodes/node-names.ts';
 import type { TimerHandle } from '../core/environment.ts';
 import { IDENTITY_LIFE_MS } from '../core/process-identity.ts';
 import { systemEnvironment } from '../core/system-environment.ts';
-import { unexpectedReply } from './commands/node-failure.ts';
-import { isCount } from './commands/replies.ts';
+import { parseRevokeReply } from './commands/replies.ts';
 import type { RedisConnection } from './connection/redis-connection.ts';
 import { defineScript } from './scripts.ts';
 
 // These commands are for people: no vote depends on any of this.
 
-const REVOKE = defineScript(`
+export const REVOKE = defineScript(`
 -- REVOKE: put a value in place of o; the lock stays taken as long as it would be, and at least for leastMs.
 -- KEYS: lock floor
 -- ARGV: holder o, value "revoked:...", leastMs
@@ -38,9 +37,7 @@ export async function revokeLock(
 ): Promise<port.RevokeReply> {
   const [lock = '', floor = ''] = names.pairs;
   const script = [REVOKE.text, 2, lock, floor, holder, value, Math.ceil(leastMs)];
-  const reply = await connection.ask((client) => client.call('eval', script));
-  if (reply === null || isCount(reply)) return { kind: 'revoked', remainingMs: reply };
-  return unexpectedReply('revoke', reply);
+  return parseRevokeReply(await connection.ask((client) => client.call('eval', script)));
 }
 
 export async function listLocks(

@@ -20,4 +20,4 @@ export { occupy } from './occupy.ts';
 export type { OccupiedKeys, OccupyOptions } from './occupy.ts';
 export { MemoryLockServer } from './memory/memory-lock-server.ts';
 export type { MemoryLockServerOptions } from './memory/memory-lock-server.ts';
-export type { MemorySnapshot } from './memory/memory-state.ts';
+export type { MemorySnapshot } from './memory/memory-redis.ts';

@@ -1,6 +1,6 @@
-import { NodeNames } from '../../lib/core/nodes/node-names.ts';
 import { MemoryLockNode, MemoryLockServer } from '../../lib/testing/index.ts';
 import type { ContractHarness } from './contract-harness.ts';
+import { serverData } from './server-data.ts';
 
 const PREFIX = 'contract:';
 
@@ -9,58 +9,13 @@ export function createMemoryHarness(
   server = new MemoryLockServer({ fresh: true }),
 ): ContractHarness {
   const nodes: MemoryLockNode[] = [];
-  const { state } = server;
   let offsetMs = 0;
   return {
-    markerName: new NodeNames(PREFIX, []).marker,
+    ...serverData(PREFIX, async (name, ...values) => server.call(name, ...values)),
     createNode() {
       const node = new MemoryLockNode(server);
       nodes.push(node);
       return node;
-    },
-    names: (...keys) => new NodeNames(PREFIX, keys),
-    nowMicros: async () => state.nowMicros(),
-    async readLock(lockName) {
-      const holder = state.locks.get(lockName);
-      return holder === undefined
-        ? null
-        : { holder, remainingMs: state.locks.remainingMs(lockName) };
-    },
-    async writeLock(lockName, holder, ttlMs) {
-      state.locks.set(lockName, holder, ttlMs);
-    },
-    async deleteLock(lockName) {
-      server.deleteLock(lockName);
-    },
-    async readFloor(floorName) {
-      const floor = state.floors.get(floorName);
-      return floor === undefined
-        ? null
-        : { ...floor, remainingMs: state.floors.remainingMs(floorName) };
-    },
-    async writeFloor(floorName, floor, ttlMs) {
-      state.floors.set(floorName, floor, ttlMs);
-    },
-    async deleteFloor(floorName) {
-      state.floors.delete(floorName);
-    },
-    async deleteMarker() {
-      state.markers.delete(new NodeNames(PREFIX, []).marker);
-    },
-    async endGuard(atMs = 0) {
-      const { marker: name } = new NodeNames(PREFIX, []);
-      state.markers.set(name, { ...state.markers.get(name)!, voteAfterMs: atMs });
-    },
-    async takeMarkerOfAnother() {
-      const marker = state.markers.get(new NodeNames(PREFIX, []).marker)!;
-      state.markers.set(new NodeNames(PREFIX, []).marker, { ...marker, runId: 'another' });
-    },
-    async writeVersions(lowest, highest) {
-      const marker = state.markers.get(new NodeNames(PREFIX, []).marker)!;
-      state.markers.set(new NodeNames(PREFIX, []).marker, {
-        ...marker,
-        versions: [lowest, highest],
-      });
     },
     flush: async () => server.flush(),
     forgetScripts: async () => server.forgetScripts(),

@@ -214,7 +214,7 @@ class Simulation implements Fleet {
       client.closed();
     }
     for (const server of servers) {
-      const orphans = server.memory.state.locks.names();
+      const orphans = server.lockNames();
       if (orphans.length === 0) continue;
       broke(
         this.context,

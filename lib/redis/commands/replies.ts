@@ -5,6 +5,7 @@ import type {
   InspectReply,
   JoinReply,
   ReleaseReply,
+  RevokeReply,
   WaitReply,
 } from '../../core/nodes/lock-node.ts';
 import { unexpectedReply } from './node-failure.ts';
@@ -103,12 +104,17 @@ export function parseInspectReply(reply: unknown): InspectReply {
   return unexpectedReply('inspect', reply);
 }
 
+export function parseRevokeReply(reply: unknown): RevokeReply {
+  if (reply === null || isCount(reply)) return { kind: 'revoked', remainingMs: reply };
+  return unexpectedReply('revoke', reply);
+}
+
 function fieldsOf(reply: unknown): readonly unknown[] {
   return Array.isArray(reply) ? reply : NO_FIELDS;
 }
 
 /** Numbers of the protocol are all integers from 0 to 2^53 - 1. */
-export function isCount(value: unknown): value is number {
+function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 

@@ -1,4 +1,5 @@
 import type { NodeFailure } from '../../core/nodes/lock-node.ts';
+import { errorReply, failureOf } from '../../redis/commands/node-failure.ts';
 
 /** The commands a fault can hit. */
 export type MemoryCommandName =
@@ -18,10 +19,10 @@ export const NOSCRIPT: NodeFailure = {
   mustJoin: true,
 };
 
-export const NOT_AN_INTEGER: NodeFailure = {
-  ...failure('error', 'ERR value is not an integer or out of range'),
-  nothingWritten: false,
-};
+/** What the server says in place of an answer. */
+export function refused(message: string): NodeFailure {
+  return failureOf(errorReply(message), String);
+}
 
 export function failure(reason: NodeFailure['reason'], message: string): NodeFailure {
   return Object.freeze({ kind: 'failed', nothingWritten: true, reason, message });

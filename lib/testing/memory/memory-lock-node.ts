@@ -11,7 +11,7 @@ import {
 } from './memory-fault.ts';
 import { MemoryConnection } from './memory-connection.ts';
 import { MemoryLockServer, type MemoryLockServerOptions } from './memory-lock-server.ts';
-import type { MemorySnapshot } from './memory-state.ts';
+import type { MemorySnapshot } from './memory-redis.ts';
 
 /** The options of {@link MemoryLockNode}. */
 export interface MemoryLockNodeOptions {
@@ -209,7 +209,7 @@ export class MemoryLockNode implements port.LockNode {
     const identity = this.#service?.identity;
     if (identity === undefined) return;
     const { name, text } = identity;
-    this.server.state.processes.set(name, text, lifeMs);
+    this.server.call('SET', name, text, ...(lifeMs === null ? [] : ['PX', lifeMs]));
   }
 
   #connect(): void {

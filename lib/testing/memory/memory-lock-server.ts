@@ -1,9 +1,12 @@
 import type { Clock } from '../../core/environment.ts';
 import type * as port from '../../core/nodes/lock-node.ts';
 import { systemEnvironment } from '../../core/system-environment.ts';
-import { NOSCRIPT } from './memory-fault.ts';
-import { acquire, extend, inspect, join, list, release, revoke, wait } from './memory-scripts.ts';
-import { MemoryState, type MemorySnapshot } from './memory-state.ts';
+import { MAX_DURATION_MS } from '../../core/options/duration.ts';
+import * as replies from '../../redis/commands/replies.ts';
+import * as scripts from './compiled-scripts.ts';
+import type { LuaScript } from './lua-runtime.ts';
+import { NOSCRIPT, refused } from './memory-fault.ts';
+import { MemoryRedis, type MemorySnapshot } from './memory-redis.ts';
 
 /** Reports of a server to a connection. */
 export interface MemoryServerClient {
@@ -29,10 +32,11 @@ export interface MemoryLockServerOptions {
 }
 
 let startCount = 0;
-const newRunId = (): string => `memory-${++startCount}`;
+/** Digits in front, because scripts tell starts of servers apart by their first eight characters. */
+const newRunId = (): string => String(++startCount).padStart(8, '0').padEnd(40, 'memory');
 
 /**
- * Redis server in memory: the keys of the locks and what the scripts do with them, by the server's own clock.
+ * Redis server in memory, with its own clock: it executes the very scripts that the package sends to a Redis.
  *
  * Its commands are synchronous and atomic; {@link MemoryLockNode} is the connection that delivers them. Several nodes (one
  * per simulated process) may share one server.
@@ -45,8 +49,12 @@ const newRunId = (): string => `memory-${++startCount}`;
  * ```
  */
 export class MemoryLockServer {
-  /** The keys themselves, to look at or to damage in a test. */
-  readonly state: MemoryState;
+  /** Changes with every start. */
+  #runId = newRunId();
+  /** Whether the first join finds nothing to wait for, as on a server that has run for long. */
+  #hasServedGuard: boolean;
+  readonly #redis: MemoryRedis;
+  readonly #nowMicros: () => number;
   /** Connections, all of them, with the channels they are subscribed to. */
   readonly #clients = new Map<MemoryServerClient, Set<string>>();
   readonly #facts: Partial<port.NodeFacts>;
@@ -59,8 +67,9 @@ export class MemoryLockServer {
   constructor(options: MemoryLockServerOptions = {}) {
     const clock = options.clock ?? systemEnvironment.clock;
     this.#facts = options.facts ?? {};
-    const nowMicros = () => clock.wallMicros() + this.#clockOffsetMs * 1000;
-    this.state = new MemoryState(nowMicros, newRunId(), options.fresh !== true);
+    this.#hasServedGuard = options.fresh !== true;
+    this.#nowMicros = () => clock.wallMicros() + this.#clockOffsetMs * 1000;
+    this.#redis = new MemoryRedis(this.#nowMicros, (section) => this.#info(section), this.#publish);
   }
 
   /** False after {@link kill}, until {@link restart}. */
@@ -73,51 +82,95 @@ export class MemoryLockServer {
     return this.#frozen;
   }
 
+  /** Changes with every start of the server. */
+  get runId(): string {
+    return this.#runId;
+  }
+
   /** False from a restart (or {@link forgetScripts}) until the next join: acquire and extend fail with NOSCRIPT. */
   get knowsScripts(): boolean {
-    return this.#scripts.has(this.state.runId);
+    return this.#scripts.has(this.#runId);
+  }
+
+  /**
+   * Runs a Redis command, of those that locks use, as an operator would: to look at keys, or to damage them in a test.
+   *
+   * @returns the answer of Redis; `null` for nil
+   * @throws Error with the message of the server
+   *
+   * @example
+   * ```ts
+   * server.call('GET', 'lock:report'); // the holder, or null
+   * server.call('DEL', 'lock:report'); // the holder finds out at its next extension
+   * ```
+   */
+  call(name: string, ...values: (string | number)[]): any {
+    return this.#redis.call(name, ...values);
   }
 
   join(request: port.JoinRequest): port.JoinReply {
-    const reply = join(this.state, request);
-    if (reply.kind === 'joined') this.#scripts.add(this.state.runId);
+    const { markerName, restartGuardMs, floorRetentionMs, versions, configuration } = request;
+    if (this.#hasServedGuard && this.call('EXISTS', markerName) === 0) this.#joinLongAgo(request);
+    const names = [markerName, `${markerName}:gate`, `${markerName}:configurations`];
+    const values = [restartGuardMs, floorRetentionMs, ...versions, configuration, '-', ''];
+    const parse = (answer: unknown): port.JoinReply => {
+      const { start: _start, salt: _salt, ...reply } = replies.parseJoinReply(answer) as any;
+      return reply;
+    };
+    const reply = this.#run(scripts.join, names, values, parse);
+    if (reply.kind === 'joined') this.#scripts.add(this.#runId);
     return reply;
   }
 
   /** @param start the run id that was joined on the connection: its scripts are asked for */
-  acquire(request: port.AcquireRequest, start = this.state.runId): port.AcquireReply {
-    return this.#scripts.has(start) ? acquire(this.state, request, start) : NOSCRIPT;
+  acquire(request: port.AcquireRequest, start = this.#runId): port.AcquireReply {
+    const { names, holder, ballot, ttlMs } = request;
+    const keys = [names.marker, `${names.marker}:gate`, ...names.pairs];
+    const parse = (answer: unknown) => replies.parseAcquireReply(answer, request);
+    return this.#vote(start, scripts.acquire, keys, [digitsOf(ballot), holder, ttlMs], parse);
   }
 
   /** @param start as in {@link acquire} */
-  extend(request: port.ExtendRequest, start = this.state.runId): port.ExtendReply {
-    return this.#scripts.has(start) ? extend(this.state, request, start) : NOSCRIPT;
+  extend(
+    { names, holder, ballot, ttlMs }: port.ExtendRequest,
+    start = this.#runId,
+  ): port.ExtendReply {
+    const keys = [names.marker, ...names.pairs];
+    const values = [digitsOf(ballot), holder, ttlMs];
+    return this.#vote(start, scripts.extend, keys, values, replies.parseExtendReply);
   }
 
-  release(request: port.ReleaseRequest): port.ReleaseReply {
-    return release(this.state, request, this.#publish);
+  release({ names, holder, granted, pass }: port.ReleaseRequest): port.ReleaseReply {
+    const keys = granted ? names.locks : names.pairs;
+    const values = [holder, Number(granted), Number(pass)];
+    return this.#run(scripts.release, keys, values, replies.parseReleaseReply);
   }
 
-  wait(request: port.WaitRequest): port.WaitReply {
-    return wait(this.state, request, this.#publish);
+  wait({ names, member, ticket, lifeMs }: port.WaitRequest): port.WaitReply {
+    return this.#run(scripts.wait, names.locks, [member, ticket, lifeMs], replies.parseWaitReply);
   }
 
-  inspect(request: port.InspectRequest): port.InspectReply {
-    return inspect(this.state, request);
+  inspect({ names }: port.InspectRequest): port.InspectReply {
+    return this.#run(scripts.inspect, names.pairs, [names.processes], replies.parseInspectReply);
   }
 
-  revoke(request: port.RevokeRequest): port.RevokeReply {
-    return revoke(this.state, request);
+  revoke({ names, holder, value, leastMs }: port.RevokeRequest): port.RevokeReply {
+    const keys = names.pairs.slice(0, 2);
+    const values = [holder, value, Math.ceil(leastMs)];
+    return this.#run(scripts.revoke, keys, values, replies.parseRevokeReply);
   }
 
-  list(request: port.ListRequest): port.ListReply {
-    return list(this.state, request);
+  list({ keyPrefix, keysBegin, most }: port.ListRequest): port.ListReply {
+    const names = this.#redis
+      .names(keyPrefix + keysBegin)
+      .filter((name) => !name.startsWith(`${keyPrefix}#`));
+    return { kind: 'listed', names: names.slice(0, most), isComplete: names.length <= most };
   }
 
   examine(): port.NodeFacts {
     return {
       kind: 'facts',
-      runId: this.state.runId,
+      runId: this.#runId,
       version: '7.2.0',
       role: 'master',
       clusterEnabled: false,
@@ -131,12 +184,13 @@ export class MemoryLockServer {
 
   /** Deletes a lock key, as an operator's DEL or a too early expiry does; its floor stays. True when it existed. */
   deleteLock(lockName: string): boolean {
-    return this.state.locks.delete(lockName);
+    return this.call('DEL', lockName) === 1;
   }
 
   /** FLUSHALL: every key is gone, connections and scripts stay. */
   flush(): void {
-    this.state.clear();
+    this.#redis.clear();
+    this.#hasServedGuard = false;
   }
 
   /** SCRIPT FLUSH. */
@@ -183,16 +237,21 @@ export class MemoryLockServer {
    */
   restart(options: { readonly keepData: boolean; readonly snapshot?: MemorySnapshot }): void {
     this.kill();
-    if (options.snapshot) this.state.load(options.snapshot);
-    else if (!options.keepData) this.state.clear();
-    this.state.runId = newRunId();
-    this.state.hasServedGuard = false;
+    if (options.snapshot) this.#redis.load(options.snapshot);
+    else if (!options.keepData) this.#redis.clear();
+    this.#begin();
     this.#running = true;
+  }
+
+  /** @internal Takes the data of another server, and begins as a new one: a replica that is made the primary. */
+  takeOver(snapshot: MemorySnapshot): void {
+    this.#redis.load(snapshot);
+    this.#begin();
   }
 
   /** The present data, for a later {@link restart} from an older dump. */
   snapshot(): MemorySnapshot {
-    return this.state.dump();
+    return this.#redis.dump();
   }
 
   /** A connection was made. False when there is no server to answer. */
@@ -215,4 +274,56 @@ export class MemoryLockServer {
     for (const [client] of subscribed) client.published(message);
     return subscribed.length;
   };
+
+  #begin(): void {
+    this.#runId = newRunId();
+    this.#hasServedGuard = false;
+  }
+
+  #info(section: string): string {
+    if (section === 'server') return `run_id:${this.#runId}\r\n`;
+    return `role:master\r\nmaster_replid:${this.#runId}\r\n`;
+  }
+
+  /** Leaves the marker of a process that joined longer ago than any guard lasts. */
+  #joinLongAgo({ markerName, restartGuardMs, floorRetentionMs, versions }: port.JoinRequest): void {
+    const voteAfterMs = Math.floor(this.#nowMicros() / 1000) - MAX_DURATION_MS + restartGuardMs;
+    const reign = this.#runId + this.#runId;
+    const words = [versions.join('-'), voteAfterMs, reign, restartGuardMs, floorRetentionMs, '-'];
+    this.call('SET', markerName, words.join(' '));
+  }
+
+  #vote<Reply>(
+    start: string,
+    script: LuaScript,
+    keys: readonly string[],
+    values: readonly (string | number)[],
+    parse: (answer: unknown) => Reply,
+  ): Reply | port.NodeFailure {
+    if (!this.#scripts.has(start)) return NOSCRIPT;
+    // Its scripts find out that it was a replica since that start, and vote no more.
+    const current = start === this.#runId ? start.slice(0, 8) : '';
+    return this.#run(script, keys, values, parse, current);
+  }
+
+  #run<Reply>(
+    script: LuaScript,
+    keys: readonly string[],
+    values: readonly (string | number)[],
+    parse: (answer: unknown) => Reply,
+    start?: string,
+  ): Reply | port.NodeFailure {
+    let answer: unknown;
+    try {
+      answer = this.#redis.run(script, keys, values, start);
+    } catch (error) {
+      return refused((error as Error).message);
+    }
+    return parse(answer);
+  }
+}
+
+/** Ballots are compared as texts of 16 digits. */
+function digitsOf(ballot: number): string {
+  return String(ballot).padStart(16, '0');
 }

@@ -86,7 +86,7 @@ export class CallCheck {
 
   get #isTaken(): boolean {
     const isTaken = (key: string): boolean =>
-      this.#run.servers.some(({ memory }) => memory.state.locks.get(`lock:${key}`) !== undefined);
+      this.#run.servers.some((server) => server.holderOf(`lock:${key}`) !== null);
     return this.#keys.some(isTaken);
   }
 

@@ -33,8 +33,7 @@ export function watchPasses(run: RunContext, chance = run.chance.branch('queues'
 
   for (const server of servers.slice(0, -1))
     server.onCommand = ({ kind, request }) => {
-      const { locks, queues } = server.memory.state;
-      const isUnnamed = locks.get(lock) === undefined && queues.get(lock) !== undefined;
+      const isUnnamed = server.holderOf(lock) === null && server.queueOf(lock).length > 0;
       if (kind === 'acquire' && isUnnamed) unnamed.add((request as AcquireRequest).holder);
     };
   const granted = ({ holder, atMs }: CompletedGrant): void => {
@@ -56,12 +55,12 @@ export function watchPasses(run: RunContext, chance = run.chance.branch('queues'
     if (run.counts.crashes > crashes) waiting.clear();
     crashes = run.counts.crashes;
     for (; seen < grants.length; seen += 1) granted(grants[seen]!);
-    const { queues } = servers.at(-1)!.memory.state;
+    const last = servers.at(-1)!;
     const isLost = servers.length > 1 && chance.happens(LOST_QUEUES);
-    for (const { member } of queues.get(lock) ?? [])
+    for (const { member } of last.queueOf(lock))
       if (isLost) forgotten.add(markOf(member));
       else forgotten.delete(markOf(member));
-    if (isLost) queues.delete(lock);
+    if (isLost) last.memory.call('DEL', `${lock}#queue`);
     const places = placesOf(servers, lock);
     for (const [mark, { tickets }] of waiting) {
       const now = places.get(mark) ?? [];
@@ -79,8 +78,8 @@ export function watchPasses(run: RunContext, chance = run.chance.branch('queues'
 /** Tickets of each process at the servers that have it in the queue, by its mark. */
 function placesOf(servers: RunContext['servers'], lock: string): Map<string, number[]> {
   const places = new Map<string, number[]>();
-  for (const { memory } of servers)
-    for (const { member, ticket } of memory.state.queues.get(lock) ?? []) {
+  for (const server of servers)
+    for (const { member, ticket } of server.queueOf(lock)) {
       const mark = markOf(member);
       places.set(mark, [...(places.get(mark) ?? []), ticket]);
     }

@@ -9,7 +9,7 @@ const LIMIT_MS = 100;
 export function watchSleepers(run: RunContext, clients: readonly ClientProcess[]): void {
   const { world, servers } = run;
   const isFree = (key: string): boolean =>
-    servers.every(({ memory }) => memory.state.locks.get(`lock:${key}`) === undefined);
+    servers.every((server) => server.holderOf(`lock:${key}`) === null);
   world.after(1, () => {
     for (const { name, waiting, alive } of clients) {
       if (!alive) continue;

@@ -91,7 +91,7 @@ async function hold({
   const { ttlMs, maxTtlMs } = stage.run.plan;
   // Half a guard, less the part of a millisecond that a node drops when it is joined.
   const aheadMs = clocksDiffer ? maxTtlMs / 2 - 1.05 : 0;
-  stage.clients[holder]!.process.setWallClock(common.memory.state.nowMicros() / 1000 + aheadMs);
+  stage.clients[holder]!.process.setWallClock(common.wallMs + aheadMs);
   // Clock of the node would catch up in the time that passes before it forgets.
   const answerMs = clocksDiffer ? 0 : chance.pick([0, 0, 5, 15]);
   const extendsOnce = !clocksDiffer && chance.happens(0.5);
@@ -128,16 +128,15 @@ async function forget({ stage, chance, rival, common }: Round): Promise<Lock | u
 
 /** When a node that forgot may vote, true time. */
 function votesAtMs(server: SimulatedServer): number {
-  const [marker] = server.memory.state.markers.values();
-  return server.whenItShows(marker?.voteAfterMs ?? 0);
+  return server.whenItShows(server.marker?.voteAfterMs ?? 0);
 }
 
 /** When a node that did not forget has no holder any more, true time. */
 function expiresAtMs(server: SimulatedServer): number {
-  const { state } = server.memory;
-  const lifeMs = Math.max(0, ...state.locks.names().map((name) => state.locks.remainingMs(name)));
+  const { memory } = server;
+  const lifeMs = Math.max(0, ...server.lockNames().map((name) => memory.call('PTTL', name)));
   // A key lives through the last millisecond of its ttl.
-  return server.whenItShows(state.nowMs() + lifeMs + 1);
+  return server.whenItShows(Math.floor(server.wallMs) + lifeMs + 1);
 }
 
 /** The rival asks again and again around this instant. */

@@ -73,7 +73,7 @@ export class SimulatedNode implements Port.LockNode, ConnectionOwner {
   join(request: Port.JoinRequest, settle: (reply: Port.JoinReply) => void): void {
     let runId = '';
     const run = (memory: MemoryLockServer): Port.JoinReply => {
-      ({ runId } = memory.state);
+      ({ runId } = memory);
       return memory.join(request);
     };
     this.#sendAtOnce<Port.JoinReply>('join', request, run, (reply) => {

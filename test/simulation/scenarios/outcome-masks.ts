@@ -50,12 +50,12 @@ export class MaskedNodes {
   apply(fence: number, refusal: 'OOM' | 'READONLY'): void {
     for (const [index, outcome] of this.#mask.entries()) {
       const server = this.#stage.servers[index]!;
-      const { locks, floors } = server.memory.state;
+      const { memory } = server;
       const [lock, fenceName] = this.names.pairs as [string, string];
-      if (outcome === 'held') locks.set(lock, FOREIGN, FOREIGN_TTL_MS);
-      if (outcome === 'stale') locks.delete(lock);
+      if (outcome === 'held') memory.call('SET', lock, FOREIGN, 'PX', FOREIGN_TTL_MS);
+      if (outcome === 'stale') memory.call('DEL', lock);
       if (outcome === 'held' || outcome === 'stale')
-        floors.set(fenceName, { floor: fence, previous: fence }, FOREIGN_TTL_MS);
+        memory.call('SET', fenceName, `${digits(fence)} ${digits(fence)}`, 'PX', FOREIGN_TTL_MS);
       if (outcome === 'error') server.error = refusal;
       if (outcome === 'reply lost' || outcome === 'late') this.#path(index).hold('replies');
     }
@@ -72,22 +72,29 @@ export class MaskedNodes {
   }
 
   /** Holder of the key on each node. */
-  owners(): (string | undefined)[] {
-    return this.#stage.servers.map(({ memory }) => memory.state.locks.get(this.names.locks[0]!));
+  owners(): (string | null)[] {
+    return this.#stage.servers.map((server) => server.holderOf(this.names.locks[0]!));
   }
 
   /** Position of the fence on each node; 0 = nowhere. */
   fences(): number[] {
     const fenceName = this.names.pairs[1]!;
-    return this.#stage.servers.map(({ memory }) => memory.state.floors.get(fenceName)?.floor ?? 0);
+    return this.#stage.servers.map(({ memory }) =>
+      Number((memory.call('GET', fenceName) ?? '0').split(' ')[0]),
+    );
   }
 
   /** Holders that must be left when every lock of the test has ended. */
-  foreignOwners(): (string | undefined)[] {
-    return this.#mask.map((outcome) => (outcome === 'held' ? FOREIGN : undefined));
+  foreignOwners(): (string | null)[] {
+    return this.#mask.map((outcome) => (outcome === 'held' ? FOREIGN : null));
   }
 
   #path(index: number) {
     return this.#stage.clients[0]!.nodes[index]!.ends.path;
   }
+}
+
+/** Floors are compared as texts of 16 digits. */
+function digits(value: number): string {
+  return String(value).padStart(16, '0');
 }

@@ -56,7 +56,6 @@ export class SimulatedServer {
   readonly #rate: number;
   readonly #backlog: (() => void)[] = [];
   #dump: MemorySnapshot | undefined;
-  #reigns = 0;
 
   constructor(world: World, trace: Trace, index: number, settings: ServerSettings, commandMs = 0) {
     this.#commandMs = commandMs;
@@ -81,10 +80,10 @@ export class SimulatedServer {
   /** Since when it has voted without an error; Infinity when it doesn't. */
   get wellSinceMs(): number {
     const isWell = this.running && !this.frozen && this.error === undefined && !this.serviceMs;
-    const { knowsScripts, state } = this.memory;
-    const [marker] = state.markers.values();
-    if (!isWell || !knowsScripts || marker?.runId !== state.runId) return Infinity;
-    if (marker.voteAfterMs - state.nowMs() > marker.restartGuardMs) return Infinity;
+    const { knowsScripts, runId } = this.memory;
+    const { marker } = this;
+    if (!isWell || !knowsScripts || !marker?.reign.startsWith(runId)) return Infinity;
+    if (marker.voteAfterMs - Math.floor(this.wallMs) > marker.restartGuardMs) return Infinity;
     return Math.max(this.#troubledUntilMs, this.whenItShows(marker.voteAfterMs));
   }
 
@@ -145,9 +144,7 @@ export class SimulatedServer {
    */
   swap(lags: boolean): void {
     if (!this.running) return;
-    const { state } = this.#standby;
-    state.load((lags && this.#dump) || this.memory.snapshot());
-    state.runId = `${this.name}-reign-${(this.#reigns += 1)}`;
+    this.#standby.takeOver((lags && this.#dump) || this.memory.snapshot());
     [this.memory, this.#standby] = [this.#standby, this.memory];
     this.#dump = undefined;
   }
@@ -178,6 +175,36 @@ export class SimulatedServer {
       };
     }
     return command.run(this.memory);
+  }
+
+  /** What its clock shows, ms. */
+  get wallMs(): number {
+    return this.#wallMicros() / 1000;
+  }
+
+  /** What the last join left, undefined before the first one and after a flush. */
+  get marker(): { voteAfterMs: number; reign: string; restartGuardMs: number } | undefined {
+    const words = this.memory.call('GET', 'lock:#marker')?.split(' ');
+    if (words === undefined) return undefined;
+    return { voteAfterMs: Number(words[1]), reign: words[2], restartGuardMs: Number(words[3]) };
+  }
+
+  /** The value of a lock: its holder, or for whom it is kept. */
+  holderOf(lock: string): string | null {
+    return this.memory.call('GET', lock);
+  }
+
+  lockNames(): readonly string[] {
+    const request = { keyPrefix: 'lock:', keysBegin: '', most: Number.MAX_SAFE_INTEGER };
+    const reply = this.memory.list(request);
+    return reply.kind === 'listed' ? reply.names : [];
+  }
+
+  /** Who stands in line for a lock, in the order of their tickets. */
+  queueOf(lock: string): readonly { readonly member: string; readonly ticket: number }[] {
+    const words: string[] = this.memory.call('ZRANGE', `${lock}#queue`, 0, -1, 'WITHSCORES');
+    const members = words.filter((_, index) => index % 2 === 0);
+    return members.map((member, index) => ({ member, ticket: Number(words[2 * index + 1]) }));
   }
 
   #wallMicros(): number {

@@ -120,18 +120,19 @@ export class Cluster {
   }
 
   /** Holders of `key`, server by server. */
-  holdersOf(key: string): (string | undefined)[] {
-    return this.servers.map((server) => server.state.locks.get(`lock:${key}`));
+  holdersOf(key: string): (string | null)[] {
+    return this.servers.map((server) => server.call('GET', `lock:${key}`));
   }
 
   /** Number of servers that hold `key` for anybody. */
   holders(key: string): number {
-    return this.holdersOf(key).filter((holder) => holder !== undefined).length;
+    return this.holdersOf(key).filter((holder) => holder !== null).length;
   }
 
   /** A foreign holder of `key` on these servers. */
   occupy(key: string, servers: readonly number[], ttlMs: number, holder = 'foreign'): void {
-    for (const index of servers) this.servers[index]?.state.locks.set(`lock:${key}`, holder, ttlMs);
+    for (const index of servers)
+      this.servers[index]?.call('SET', `lock:${key}`, holder, 'PX', ttlMs);
   }
 
   /** Closes every process, and checks that none of them left a timer behind. */

@@ -37,7 +37,7 @@ describe("an aborted acquire rejects with the signal's own reason and leaves no 
     const outcome = await cluster.settle<unknown>(acquire().catch((error: unknown) => error));
     await cluster.advance(10);
     // The abort came in time, or the caller has the lock: never a key without a holder.
-    const holder = outcome === reason ? undefined : (outcome as Lock).token.holder;
+    const holder = outcome === reason ? null : (outcome as Lock).token.holder;
     expect(cluster.holdersOf('a')).toEqual([holder]);
     expect(node.asked('release')).toHaveLength(outcome === reason ? 1 : 0);
   });
