@@ -43,8 +43,11 @@ local function free(lock, holder, pass)
   local reply = try('DEL', lock)
   if reply ~= 1 then return reply end
   if try('EXISTS', lock .. '#queue') == 1 then
-    local mark = string.sub(holder, 1, 8)
-    if pass == '1' then nextWaiter(lock, mark) else try('SET', lock, '#' .. mark, 'PX', 20) end
+    local mark = string.sub(string.match(holder, '^#?(.*)'), 1, 8)
+    if pass == '1' then
+      leave(lock .. '#queue', mark)
+      nextWaiter(lock)
+    else try('SET', lock, '#' .. mark, 'PX', 20) end
   end
   return 1
 end

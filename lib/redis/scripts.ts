@@ -182,15 +182,22 @@ return {1, missing}
 
 /** Shared by the scripts that name who is next. Never throws: without an order the lock is free to anyone. */
 export const NEXT = `
+-- Takes a service out of the line, except for this member.
+local function leave(queue, mark, but)
+  for _, member in ipairs(redis.pcall('ZRANGE', queue, 0, -1)) do
+    local isPlace = string.sub(member, 1, 8) == mark and member ~= but
+    -- ZREM would be a right more. Without memory the place stays where it is.
+    if isPlace and redis.pcall('ZADD', queue, '-inf', member) == 0 then redis.pcall('ZPOPMIN', queue) end
+  end
+end
 -- Keeps a free lock for the first process in line that still listens, and notifies it; and the one behind it of when that is over.
--- own: the mark of the process that had the lock until now. Where it is in line it was granted the lock by other servers.
-local function nextWaiter(lock, own)
+local function nextWaiter(lock)
   local queue = lock .. '#queue'
   while true do
     local head = redis.pcall('ZPOPMIN', queue)[1] -- "<mark> <graceMs> <channel>"
     if not head then return 0 end
     local mark, grace, channel = string.match(head, '^(%S+) (%d+) (.+)$')
-    local reached = channel and mark ~= own and redis.pcall('PUBLISH', channel, '0 ' .. lock)
+    local reached = channel and redis.pcall('PUBLISH', channel, '0 ' .. lock)
     local isMute = type(reached) == 'table' -- users without the right: it finds its turn when it asks again, every 400 ms
     if isMute or reached and reached > 0 then
       grace = isMute and 500 or math.min(grace, 200)
@@ -206,6 +213,7 @@ end`;
 /** End an attempt or a held lock, where the holder still has it, and hand it to the process that waits longest. */
 export const RELEASE_TEXT = `
 -- RELEASE: delete the locks that are still held by o, or kept for it.
+-- A service that passes on a lock which was held stands in no line for it any more, whichever servers granted it.
 -- KEYS: lock1 [lock2 ...] of a lock that was held; lock1 floor1 [lock2 floor2 ...] of an abandoned attempt
 -- ARGV: holder o, granted (1 = was held; 0 = abandoned, its ballot is forgotten), pass (1 = it is the turn of the next in line;
 --   0 = one that was held stays with the processes of o for a moment)
@@ -213,9 +221,12 @@ export const RELEASE_TEXT = `
 local call, K, A = redis.call, KEYS, ARGV
 --NEXT
 local holder, granted, pass = A[1], A[2], A[3]
-local deleted = 0
+local mark = string.sub(string.match(holder, '^#?(.*)'), 1, 8)
+local leaves, deleted = granted == '1' and pass == '1', 0
 for i = 1, #K, granted == '1' and 1 or 2 do
-  if call('GET', K[i]) == holder then
+  local queue, value = K[i] .. '#queue', call('GET', K[i])
+  local isOwn = value == holder or leaves and value == '#' .. mark
+  if isOwn then
     if granted ~= '1' then -- before the lock goes, so that a failure leaves both
       local floor = call('GET', K[i + 1])
       if floor and #floor == 33 then
@@ -225,11 +236,12 @@ for i = 1, #K, granted == '1' and 1 or 2 do
       end
     end
     call('DEL', K[i])
-    deleted = deleted + 1
-    if call('EXISTS', K[i] .. '#queue') == 1 then
-      if pass == '1' then nextWaiter(K[i], granted == '1' and string.sub(holder, 1, 8))
-      elseif granted == '1' then redis.pcall('SET', K[i], '#' .. string.sub(holder, 1, 8), 'PX', 20) end
-    end
+    if value == holder then deleted = deleted + 1 end
+  end
+  if (isOwn or leaves) and call('EXISTS', queue) == 1 then
+    if leaves then leave(queue, mark) end
+    if isOwn and pass == '1' then nextWaiter(K[i])
+    elseif isOwn and granted == '1' then redis.pcall('SET', K[i], '#' .. mark, 'PX', 20) end
   end
 end
 return deleted
@@ -250,11 +262,6 @@ local ticket, value = ARGV[2], call('GET', lock)
 local mark = string.match(me, '^%S+')
 local kept = '#' .. mark
 if ticket == '0' then
-  -- It came just now, so what is kept for it is the turn of an older place: others have waited for longer.
-  if value == kept then
-    call('DEL', lock)
-    value = false
-  end
   local time = call('TIME')
   ticket = string.format('%.0f', time[1] * 1000000 + time[2])
 end
@@ -263,14 +270,8 @@ local isKept = value and string.sub(value, 1, 1) == '#'
 -- The first in line heard when the turn is over. It goes on to look after it where it goes behind others, who did not hear.
 local wasFirst = isKept and string.sub(call('ZRANGE', queue, 0, 0)[1] or '', 1, 8) == mark
 if call('ZCARD', queue) < 1000 then
-  if call('ZADD', queue, ticket, me) == 1 then -- one place for each service: that with another grace goes
-    for _, other in ipairs(call('ZRANGE', queue, 0, -1)) do
-      if other ~= me and string.sub(other, 1, 8) == mark then
-        call('ZADD', queue, '-inf', other)
-        call('ZPOPMIN', queue) -- ZREM would be a right more
-      end
-    end
-  end
+  -- One place for each service: that with another grace goes.
+  if call('ZADD', queue, ticket, me) == 1 then leave(queue, mark, me) end
   if call('PTTL', queue) < tonumber(ARGV[3]) then call('PEXPIRE', queue, ARGV[3]) end
 end
 local isNamer = not value and nextWaiter(lock) == 1

@@ -2,17 +2,17 @@ import { brokenInvariant, type LockLossReason, type NodeCause } from '../errors.
 import type { AboutLock } from '../events.ts';
 import type { OwnLock } from '../lock.ts';
 import { Deadline } from '../nodes/deadlines.ts';
+import { NodeNames } from '../nodes/node-names.ts';
 import type { NodeSession } from '../nodes/node-session.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { Attempt, FailedAttempt, Granted, LockCall } from '../voting/attempt.ts';
-import { jitterMs, passOn, POLL_MS, QueuePlace } from './queue-place.ts';
+import { jitterMs, POLL_MS, QueuePlace } from './queue-place.ts';
 import type { ForeignHolder, QueuedKey } from './queue-place.ts';
 
 /** Keys whose floors are remembered. */
 const MOST_FLOORS = 4_096;
 /** Time for which a process may keep a key for its own callers while others wait: hand-over inside a process is cheapest. */
 const ROW_MS = 40;
-const ALL_NODES = -1;
 
 /** A caller that waits for keys. It stands in one line at a time. */
 export abstract class Waiter extends Deadline {
@@ -116,6 +116,8 @@ export class KeyRecord extends KeyLine implements QueuedKey {
   outage: FailedAttempt | undefined = undefined;
   /** Place of this process among those that wait for the key; undefined where no caller here has to wait for another process. */
   queued: QueuePlace | undefined = undefined;
+  /** Says that nodes may have a place of this process in the line of the key. */
+  isInLine = false;
   /** When it was granted first in the present row of grants here. Undefined before: few keys are handed over here. */
   rowSinceMs: number | undefined = undefined;
   /** Waiters and locks that refer to it. */
@@ -183,19 +185,40 @@ export class KeyTable {
 
   drop(record: KeyRecord): void {
     record.uses -= 1;
-    const { queued, foreign, rowSinceMs, lock } = record;
+    const { queued, lock } = record;
     // A caller here waits for it or tries for it, alone or in a set.
     const isAwaited = record.uses > (lock === undefined ? 0 : 1);
-    if ((queued ?? foreign ?? rowSinceMs) !== undefined && !isAwaited) {
-      queued?.passOn();
+    if (!isAwaited) {
+      queued?.end();
       record.foreign = record.queued = undefined;
-      if (rowSinceMs !== undefined && lock === undefined) {
-        // Nodes kept it for the next caller here, who has left.
-        passOn(this.#set, ALL_NODES, record.key);
-        record.rowSinceMs = undefined;
-      }
+      if (lock === undefined) this.#passOn(record);
     }
     if (record.uses === 0) delete this.#records[record.key];
+  }
+
+  /** Ends a row for which nobody here tries any more: the caller that could, and waits, does not. */
+  yields(waiter: Waiter, records: readonly KeyRecord[]): void {
+    for (const record of records) {
+      const { rowSinceMs, lock, trying, first = waiter } = record;
+      const isKept = rowSinceMs !== undefined && lock === undefined && trying === undefined;
+      if (isKept && first === waiter) this.#passOn(record);
+    }
+  }
+
+  /** Gives back what nodes keep for callers here, and the place of this process in the line. */
+  #passOn(record: KeyRecord): void {
+    if (!record.isInLine && record.rowSinceMs === undefined) return;
+    record.isInLine = false;
+    record.rowSinceMs = undefined;
+    const { options, mark, clock } = this.#set;
+    const names = new NodeNames(options.keyPrefix, [record.key]);
+    const request = { names, holder: `#${mark}`, granted: true, pass: true };
+    this.#set.release(this.#allNodes, request, clock.nowMs);
+  }
+
+  /** All nodes, as bits. */
+  get #allNodes(): number {
+    return (1 << this.#set.sessions.length) - 1;
   }
 
   locks(): Set<KeyLock> {
@@ -235,17 +258,27 @@ export class KeyTable {
 
   /**
    * Says whether it is the turn of other processes when this lock is released now. A row of grants here lasts for 40 ms, or
-   * hand-over between processes would take most of the time of short holds.
+   * hand-over between processes would take most of the time of short holds. At its end this process leaves the line at all nodes:
+   * those that did not vote for it would name its old place, ahead of others that have waited for longer.
    */
-  passes(records: readonly KeyRecord[], nowMs: number): boolean {
+  passes(lock: KeyLock, nowMs: number): boolean {
+    const { records } = lock;
     const [record] = records as [KeyRecord];
     const sinceMs = record.rowSinceMs ?? record.grantedAtMs;
     const stays = records.length === 1 && record.first !== undefined && nowMs - sinceMs < ROW_MS;
-    for (const each of records) each.rowSinceMs = stays ? sinceMs : undefined;
+    for (const each of records) {
+      each.rowSinceMs = stays ? sinceMs : undefined;
+      if (stays || !each.isInLine) continue;
+      each.isInLine = false;
+      lock.mayHold = this.#allNodes;
+    }
     return !stays;
   }
 
   stand(record: KeyRecord, nowMs: number): void {
+    // Its row is over, and what nodes keep for it is the turn of others.
+    if (record.rowSinceMs !== undefined) this.#passOn(record);
+    record.isInLine = true;
     record.queued ??= new QueuePlace(this.#set, record);
     record.queued.stand(nowMs);
   }
@@ -275,15 +308,11 @@ export class KeyTable {
   /** See LockNodeListener. */
   turn(session: NodeSession, lockName: string, keptMs: number): void {
     const key = lockName.slice(this.#set.options.keyPrefix.length);
-    const record = this.#records[key];
-    if (record?.queued !== undefined) {
-      if (record.trying !== undefined) return;
-      if (keptMs > 0) record.queued.standBy(keptMs);
-      else record.queued.turn(session);
-    } else if (keptMs === 0 && record?.lock === undefined) {
-      // The nodes that did not vote for the latest grant here may name an old place, also while a caller tries.
-      passOn(this.#set, 1 << session.index, key);
-    }
+    const { queued, trying } = this.#records[key] ?? {};
+    // Who has left the line passes the turn on by that.
+    if (queued === undefined || trying !== undefined) return;
+    if (keptMs > 0) queued.standBy(keptMs);
+    else queued.turn(session);
   }
 
   /** Hears that a node reports turns from now on: those before may have gone to the next in line. */

@@ -145,12 +145,6 @@ export class QueuePlace extends Deadline {
     this.#round += 1;
   }
 
-  /** Gives back what is kept for this process: callers here wait no more. */
-  passOn(): void {
-    this.end();
-    passOn(this.#set, this.#kept, this.#record.key);
-  }
-
   #answered(round: number, session: NodeSession, reply: WaitReply): void {
     if (reply.kind === 'failed') return;
     this.#tickets[session.index] ??= reply.ticket;
@@ -195,13 +189,6 @@ export class QueuePlace extends Deadline {
     const apartMs = isKept ? 0 : jitterMs(quorum.roundTripMs, environment.random.fraction());
     this.#record.mayBeFree(nowMs, nowMs + apartMs);
   }
-}
-
-/** Gives a turn back that nobody here takes, to these nodes, as bits. */
-export function passOn(set: NodeSet, nodes: number, key: string): void {
-  const names = new NodeNames(set.options.keyPrefix, [key]);
-  const request = { names, holder: `#${set.mark}`, granted: true, pass: true };
-  set.release(nodes, request, set.clock.nowMs);
 }
 
 export function countOf(bits: number): number {

@@ -37,12 +37,13 @@ export class ReleaseRound extends Deadline implements ReleaseCollector {
     this.#lock = lock;
     this.#startedAtMs = nowMs;
     const { set, table } = room;
-    const { call, grant, records, mayHold } = lock;
+    const { call, grant } = lock;
+    const pass = table.passes(lock, nowMs);
+    const { mayHold } = lock;
     this.#unanswered = mayHold;
     table.openReleases += 1;
     set.answers.set(this, call.settings.nodeTimeoutMs, nowMs);
     const names = new NodeNames(set.options.keyPrefix, call.keys);
-    const pass = table.passes(records, nowMs);
     const request = { names, holder: grant.holder, granted: true, pass };
     set.release(mayHold, request, nowMs + call.settings.ttlMs, this);
   }

@@ -198,7 +198,10 @@ export interface ReleaseRequest {
   readonly holder: string;
   /** False: the attempt was abandoned, its ballot is forgotten. */
   readonly granted: boolean;
-  /** Names the process that waits longest; otherwise a lock that was held is kept for its own process for a moment. */
+  /**
+   * Names the process that waits longest, and takes its own service out of the line of a lock that was held; otherwise such a lock
+   * is kept for its own process for a moment.
+   */
   readonly pass: boolean;
 }
 

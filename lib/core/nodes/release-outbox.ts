@@ -34,7 +34,7 @@ export class ReleaseOutbox {
   /** Notes what became of a release of a lock whose keys have expired at `untilMs`. */
   answered(request: ReleaseRequest, untilMs: number, reply: ReleaseReply): void {
     if (reply.kind === 'failed') this.keep(request, untilMs);
-    else if (this.repeatUntilMs !== 0 && this.repeatUntilMs > this.#set.clock.nowMs)
+    else if (Math.min(this.repeatUntilMs, untilMs) > this.#set.clock.nowMs)
       this.#repeat(request, untilMs);
   }
 

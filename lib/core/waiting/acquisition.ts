@@ -123,6 +123,7 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
       const isOverdue = isOwed && this.tries === 0 && nowMs >= tryAtLatestMs;
       const wakeAtMs = this.#standInLine(nowMs, isOverdue);
       if (wakeAtMs === undefined) return this.#try(nowMs, budgetEndMs);
+      this.#room.table.yields(this, this.records);
       this.place?.owe(this, isOwed);
       const lookAgainMs = nowMs < tryAtLatestMs ? tryAtLatestMs : endMs;
       // Sleeps until it is woken, cancelled, or the time has come.

@@ -235,7 +235,16 @@ return [];
 export const release: LuaScript = (R, $KEYS, $ARGV, $start) => {
 {
 let $K = $KEYS, $A = $ARGV;
-const $nextWaiter = ($lock, $own) => {
+const $leave = ($queue, $mark, $but) => {
+for (const [$_, $member] of R.ipairs(R.pcall("ZRANGE", $queue, 0, -1))) {
+let $isPlace = ((R.sub($member, 1, 8) === $mark) && ($member !== $but));
+if ((R.isTrue($isPlace) && (R.pcall("ZADD", $queue, "-inf", $member) === 0))) {
+R.pcall("ZPOPMIN", $queue);
+}
+}
+return [];
+};
+const $nextWaiter = ($lock) => {
 let $queue = (R.text($lock) + "#queue");
 while (true) {
 let $head = R.pcall("ZPOPMIN", $queue)[1];
@@ -243,7 +252,7 @@ if (!R.isTrue($head)) {
 return [0];
 }
 let [$mark, $grace, $channel] = R.match($head, "^(%S+) (%d+) (.+)$");
-let $reached = R.and(R.and($channel, () => ($mark !== $own)), () => R.pcall("PUBLISH", $channel, ("0 " + R.text($lock))));
+let $reached = R.and($channel, () => R.pcall("PUBLISH", $channel, ("0 " + R.text($lock))));
 let $isMute = (R.type($reached) === "table");
 if ((R.isTrue($isMute) || (R.isTrue($reached) && ($reached > 0)))) {
 $grace = R.or(R.and($isMute, () => 500), () => R.min($grace, 200));
@@ -259,9 +268,12 @@ return [1];
 return [];
 };
 let $holder = $A[1], $granted = $A[2], $pass = $A[3];
-let $deleted = 0;
+let $mark = R.sub(R.match($holder, "^#?(.*)")[0], 1, 8);
+let $leaves = (($granted === "1") && ($pass === "1")), $deleted = 0;
 for (let $i = 1, end = R.length($K); $i <= end; $i += R.or((($granted === "1") && 1), () => 2)) {
-if ((R.call("GET", $K[$i]) === $holder)) {
+let $queue = (R.text($K[$i]) + "#queue"), $value = R.call("GET", $K[$i]);
+let $isOwn = (($value === $holder) || R.and($leaves, () => ($value === ("#" + R.text($mark)))));
+if (R.isTrue($isOwn)) {
 if (($granted !== "1")) {
 let $floor = R.call("GET", $K[(R.number($i) + 1)]);
 if ((R.isTrue($floor) && (R.length($floor) === 33))) {
@@ -274,13 +286,18 @@ R.pcall("SET", $K[(R.number($i) + 1)], (R.text($prev) + (" " + R.text($prev))), 
 }
 }
 R.call("DEL", $K[$i]);
+if (($value === $holder)) {
 $deleted = (R.number($deleted) + 1);
-if ((R.call("EXISTS", (R.text($K[$i]) + "#queue")) === 1)) {
-if (($pass === "1")) {
-$nextWaiter($K[$i], (($granted === "1") && R.sub($holder, 1, 8)));
-} else if (($granted === "1")) {
-R.pcall("SET", $K[$i], ("#" + R.sub($holder, 1, 8)), "PX", 20);
 }
+}
+if (((R.isTrue($isOwn) || R.isTrue($leaves)) && (R.call("EXISTS", $queue) === 1))) {
+if (R.isTrue($leaves)) {
+$leave($queue, $mark);
+}
+if ((R.isTrue($isOwn) && ($pass === "1"))) {
+$nextWaiter($K[$i]);
+} else if ((R.isTrue($isOwn) && ($granted === "1"))) {
+R.pcall("SET", $K[$i], ("#" + R.text($mark)), "PX", 20);
 }
 }
 }
@@ -292,7 +309,16 @@ return [];
 export const wait: LuaScript = (R, $KEYS, $ARGV, $start) => {
 {
 let $lock = $KEYS[1], $queue = (R.text($KEYS[1]) + "#queue"), $me = $ARGV[1];
-const $nextWaiter = ($lock, $own) => {
+const $leave = ($queue, $mark, $but) => {
+for (const [$_, $member] of R.ipairs(R.pcall("ZRANGE", $queue, 0, -1))) {
+let $isPlace = ((R.sub($member, 1, 8) === $mark) && ($member !== $but));
+if ((R.isTrue($isPlace) && (R.pcall("ZADD", $queue, "-inf", $member) === 0))) {
+R.pcall("ZPOPMIN", $queue);
+}
+}
+return [];
+};
+const $nextWaiter = ($lock) => {
 let $queue = (R.text($lock) + "#queue");
 while (true) {
 let $head = R.pcall("ZPOPMIN", $queue)[1];
@@ -300,7 +326,7 @@ if (!R.isTrue($head)) {
 return [0];
 }
 let [$mark, $grace, $channel] = R.match($head, "^(%S+) (%d+) (.+)$");
-let $reached = R.and(R.and($channel, () => ($mark !== $own)), () => R.pcall("PUBLISH", $channel, ("0 " + R.text($lock))));
+let $reached = R.and($channel, () => R.pcall("PUBLISH", $channel, ("0 " + R.text($lock))));
 let $isMute = (R.type($reached) === "table");
 if ((R.isTrue($isMute) || (R.isTrue($reached) && ($reached > 0)))) {
 $grace = R.or(R.and($isMute, () => 500), () => R.min($grace, 200));
@@ -319,10 +345,6 @@ let $ticket = $ARGV[2], $value = R.call("GET", $lock);
 let [$mark] = R.match($me, "^%S+");
 let $kept = ("#" + R.text($mark));
 if (($ticket === "0")) {
-if (($value === $kept)) {
-R.call("DEL", $lock);
-$value = false;
-}
 let $time = R.call("TIME");
 $ticket = R.format("%.0f", ((R.number($time[1]) * 1000000) + R.number($time[2])));
 }
@@ -333,12 +355,7 @@ let $isKept = R.and($value, () => (R.sub($value, 1, 1) === "#"));
 let $wasFirst = R.and($isKept, () => (R.sub(R.or(R.call("ZRANGE", $queue, 0, 0)[1], () => ""), 1, 8) === $mark));
 if ((R.call("ZCARD", $queue) < 1000)) {
 if ((R.call("ZADD", $queue, $ticket, $me) === 1)) {
-for (const [$_, $other] of R.ipairs(R.call("ZRANGE", $queue, 0, -1))) {
-if ((($other !== $me) && (R.sub($other, 1, 8) === $mark))) {
-R.call("ZADD", $queue, "-inf", $other);
-R.call("ZPOPMIN", $queue);
-}
-}
+$leave($queue, $mark, $me);
 }
 if ((R.call("PTTL", $queue) < R.tonumber($ARGV[3]))) {
 R.call("PEXPIRE", $queue, $ARGV[3]);

@@ -163,7 +163,8 @@ export class LuaRuntime {
   }
 
   ipairs(table: LuaValue): [number, LuaValue][] {
-    return table.slice(1).map((value: LuaValue, index: number) => [index + 1, value]);
+    const values: LuaValue[] = Array.isArray(table) ? table.slice(1) : [];
+    return values.map((value, index) => [index + 1, value]);
   }
 
   protectedCall(call: (...values: LuaValue[]) => LuaValue[], ...values: LuaValue[]): LuaValue[] {

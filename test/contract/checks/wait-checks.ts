@@ -128,15 +128,36 @@ export const waitChecks: readonly ContractCheck[] = [
     },
   },
   {
-    name: 'turn: that of an older place goes to the next when its service comes anew',
+    name: 'turn: a service that releases what other servers granted it has no place in line any more',
+    async run(harness) {
+      const { names, client, bob, ballot } = await inLine(harness);
+      const replies = await Promise.all([
+        client.release(names, `${BOB}-1`),
+        client.release(names, `${ANA}-1`),
+        client.acquire(names, `${EVE}-1`, ballot + 1),
+      ]);
+      expect(replies).toMatchObject([{ deleted: 0 }, RELEASED, { kind: 'accepted' }]);
+      expect(bob.turns).toEqual([]);
+    },
+  },
+  {
+    name: 'turn: that of a service which releases what other servers granted it goes to the next',
     async run(harness) {
       const { names, lock, client, eve, ballot } = await inLine(harness);
       const replies = await Promise.all([
         client.release(names, `${ANA}-1`),
-        client.stand(names, BOB),
+        client.release(names, `${BOB}-1`, { pass: false }),
         client.acquire(names, `${EVE}-1`, ballot + 1),
+        client.release(names, `${BOB}-1`),
+        client.acquire(names, `${EVE}-2`, ballot + 1),
       ]);
-      expect(replies).toMatchObject([RELEASED, { kind: 'waiting' }, { kind: 'accepted' }]);
+      expect(replies).toMatchObject([
+        RELEASED,
+        { deleted: 0 },
+        { kind: 'held', holder: `#${BOB}` },
+        { deleted: 0 },
+        { kind: 'accepted' },
+      ]);
       await eve.untilTurn(lock);
     },
   },
@@ -159,7 +180,7 @@ export const waitChecks: readonly ContractCheck[] = [
       const { names, lock, client, eve, ballot } = await inLine(harness);
       const replies = await Promise.all([
         client.release(names, `${ANA}-1`),
-        client.release(names, `#${EVE}`),
+        client.release(names, `#${ANA}`),
         client.release(names, `#${BOB}`),
         client.acquire(names, `${EVE}-1`, ballot + 1),
       ]);

@@ -5,6 +5,7 @@ import type { SimulatedProcess } from '../world/simulated-process.ts';
 import type { ServerPeer, SimulatedServer } from '../world/simulated-server.ts';
 import type { WireCommand } from './wire-command.ts';
 import type { World } from '../world/world.ts';
+import { MOST_REQUESTS } from '../../../lib/redis/batch.ts';
 
 /** Everything that one connection stands between. */
 export interface ConnectionEnds {
@@ -52,7 +53,7 @@ export class SimulatedConnection implements ServerPeer {
   readonly #unsettled = new Set<WireCommand>();
   readonly #executed: WireCommand[] = [];
   /** Commands with the time at which they leave: a stalled process is ahead of the others. */
-  readonly #inFlight: { readonly command: WireCommand; readonly leavesMs: number }[] = [];
+  readonly #inFlight: { readonly script: readonly WireCommand[]; readonly leavesMs: number }[] = [];
   #serverOpen = true;
   #requestArrivesMs = 0;
   #replyArrivesMs = 0;
@@ -97,10 +98,9 @@ export class SimulatedConnection implements ServerPeer {
     const { world, process, path, commandMs } = this.#ends;
     process.spend(packet.length * commandMs);
     const leavesMs = process.nowMs;
-    for (const command of packet) {
-      this.#unsettled.add(command);
-      this.#inFlight.push({ command, leavesMs });
-    }
+    for (const command of packet) this.#unsettled.add(command);
+    for (let at = 0; at < packet.length; at += MOST_REQUESTS)
+      this.#inFlight.push({ script: packet.slice(at, at + MOST_REQUESTS), leavesMs });
     this.#requestArrivesMs = Math.max(this.#requestArrivesMs, leavesMs + path.delayMs(leavesMs));
     world.at(this.#requestArrivesMs, () => path.passRequest(() => this.#arrive(packet)));
     for (const command of packet) this.#owner.left(command);
@@ -154,8 +154,8 @@ export class SimulatedConnection implements ServerPeer {
   }
 
   #execute(packet: readonly WireCommand[]): void {
-    if (!this.#serverOpen || this.#inFlight[0]?.command !== packet[0]) return;
-    this.#inFlight.splice(0, packet.length);
+    if (!this.#serverOpen || this.#inFlight[0]?.script[0] !== packet[0]) return;
+    this.#inFlight.splice(0, Math.ceil(packet.length / MOST_REQUESTS));
     this.#executed.push(...packet);
     this.#executed.splice(0, this.#executed.length - MAX_REMEMBERED);
     const { world, server, path, process, chance, commandMs } = this.#ends;
@@ -182,21 +182,24 @@ export class SimulatedConnection implements ServerPeer {
     );
   }
 
-  /** Some of what is on its way still arrives, from the first byte on, possibly late. */
+  /**
+   * Some of what is on its way still arrives, from the first byte on, possibly late. Requests that leave together are one script,
+   * which a server executes as a whole or not at all.
+   */
   #loseRequests(lateByMs: number): void {
     const { world, server, chance } = this.#ends;
     const left = this.#inFlight.splice(0).filter(({ leavesMs }) => leavesMs <= world.nowMs);
     const arriving = left.slice(0, chance.integer(0, MAX_REMEMBERED));
     if (!this.#serverOpen || this.forgotten) return;
     let atMs = world.nowMs;
-    for (const { command } of arriving) {
+    for (const { script } of arriving) {
       atMs += chance.between(0, lateByMs);
       const peer: ServerPeer = { serverDied: () => (alive = false) };
       let alive = true;
       server.peers.add(peer);
       world.at(atMs, () => {
         if (!alive) return;
-        server.whenRunning(() => alive && server.execute(command));
+        server.whenRunning(() => alive && script.forEach((command) => server.execute(command)));
         server.peers.delete(peer);
       });
     }

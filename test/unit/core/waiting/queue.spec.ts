@@ -31,6 +31,59 @@ describe('a place in line', () => {
     for (const node of first.nodes) node.resume();
     expect((await cluster.settle(granted)) - releasedAtMs).toBeLessThan(GRACE_MS);
   });
+
+  it('ends at all servers with the lock that it waited for, also where another one had the vote', async () => {
+    const cluster = await newCluster();
+    const [holder, first] = [await cluster.process(), await cluster.process()];
+    const lock = await cluster.settle(holder.redlock.acquire('a'));
+    const granted = first.redlock.acquire('a');
+    await cluster.advance(50);
+    cluster.occupy('a', [2], 1_000);
+    void lock.release();
+    const second = await cluster.settle(granted);
+    expect(queuesOf(cluster)).toEqual([0, 0, 1]);
+    await cluster.settle(second.release());
+    await cluster.advance(5);
+    expect(queuesOf(cluster)).toEqual([0, 0, 0]);
+  });
+
+  it('ends at all servers with the last call of its process that waits', async () => {
+    const cluster = await newCluster();
+    const [holder, first] = [await cluster.process(), await cluster.process()];
+    await cluster.settle(holder.redlock.acquire('a'));
+    const calls = [20, 40].map((wait) => cluster.failure(first.redlock.acquire('a', { wait })));
+    await cluster.settle(calls[0]!);
+    expect(queuesOf(cluster)).toEqual([1, 1, 1]);
+    await cluster.settle(calls[1]!);
+    await cluster.advance(5);
+    expect(queuesOf(cluster)).toEqual([0, 0, 0]);
+  });
+});
+
+describe('a row of grants in one process', () => {
+  it.each([
+    ['finds another key in use', false],
+    ['knows that another key is in use', true],
+  ])('is over where the next caller there %s', async (_, isKnown) => {
+    const cluster = await newCluster();
+    const [row, other, waiting] = [
+      await cluster.process({ wait: '1m' }),
+      await cluster.process({ ttl: 60_000 }),
+      await cluster.process({ wait: '1m' }),
+    ];
+    await cluster.settle(other.redlock.acquire('b'));
+    if (isKnown) {
+      void row.redlock.acquire('b').catch(() => undefined);
+      await cluster.advance(10);
+    }
+    const lock = await cluster.settle(row.redlock.acquire('a'));
+    void row.redlock.acquire(['a', 'b']).catch(() => undefined);
+    const granted = waiting.redlock.acquire('a').then(() => cluster.nowMs);
+    await cluster.advance(10);
+    const releasedAtMs = cluster.nowMs;
+    void lock.release();
+    expect((await cluster.settle(granted)) - releasedAtMs).toBeLessThan(GRACE_MS);
+  });
 });
 
 describe('servers in quarantine', () => {
