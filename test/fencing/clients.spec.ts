@@ -40,12 +40,15 @@ describe('a fence over', () => {
     for (const statement of [mysqlFence(pool).ddl(), SEAT, FILL]) await pool.query(statement);
   });
   let folder: string;
-  const file = (): string => join(folder, 'data.db');
+  /** A file for each: two drivers may not have the same one. */
+  const fileOf = (name: string): string => join(folder, `${name.replace(':', '-')}.db`);
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), 'fenced-lock-clients-'));
-    const database = new Database(file());
-    database.exec(`${sqliteFence(database).ddl()} ${SEAT}; ${FILL}`);
-    database.close();
+    for (const name of Object.keys(CLIENTS.SQLite)) {
+      const database = new Database(fileOf(name));
+      database.exec(`${sqliteFence(database).ddl()} ${SEAT}; ${FILL}`);
+      database.close();
+    }
     await (await pglite.start()).exec(`${SEAT}; ${FILL}`);
   });
   afterAll(async () => {
@@ -53,16 +56,16 @@ describe('a fence over', () => {
     await pglite.close();
   });
 
-  const urls: Readonly<Record<DatabaseName, () => string>> = {
+  const urls: Readonly<Record<DatabaseName, (name: string) => string>> = {
     PostgreSQL: () => postgres.url,
     PGlite: () => '',
     MariaDB: () => mariadb.url,
-    SQLite: file,
+    SQLite: fileOf,
   };
   for (const [on, clients] of Object.entries(CLIENTS) as [DatabaseName, typeof CLIENTS.SQLite][])
     for (const [name, open] of Object.entries(clients))
       itKeepsItsPromises(`${name} on ${on}`, open, {
-        url: urls[on],
+        url: () => urls[on](name),
         endings: endingsOf(on, name),
         write: WRITE,
         ...(on === 'SQLite' && { levels: [] }),

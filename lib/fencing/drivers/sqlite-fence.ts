@@ -4,7 +4,9 @@ import { checkFenceArguments, hasMethods, keysOf } from '../fence-arguments.ts';
 import { FileBusyError, isBusyFileError } from '../sql/sql-error.ts';
 import type { Fence, FenceKeys, FenceToken, SqlFenceOptions } from '../fence.ts';
 import { outsideTransaction } from '../sql/advance-fence.ts';
+import { runSteps, type SqlExecutor } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
+import { refuseSecondDriver } from '../sql/sqlite-driver.ts';
 
 /** The part of a database of `better-sqlite3` or `node:sqlite` that the fence uses. */
 export interface SqliteDatabase {
@@ -121,20 +123,21 @@ export function sqliteFence<Database extends SqliteDatabase>(
 ): SqliteFence<Database> {
   const needs = 'a database of better-sqlite3 or node:sqlite';
   checkFenceArguments('sqliteFence', database, ['prepare', 'exec'], needs, options);
+  const executor = (connection: Database): SqlExecutor => ({
+    placeholder: 'question-mark',
+    query: (sql, parameters) => {
+      if (!/^(SAVEPOINT|RELEASE) /.test(sql)) return connection.prepare(sql).all(...parameters);
+      // better-sqlite3 has another method for statements without rows.
+      connection.exec(sql);
+      return [];
+    },
+  });
   return new SqliteTableFence<Database>(
     {
       dialect: 'sqlite',
       database,
       onlyConnection: database,
-      executor: (connection) => ({
-        placeholder: 'question-mark',
-        query: (sql, parameters) => {
-          if (!/^(SAVEPOINT|RELEASE) /.test(sql)) return connection.prepare(sql).all(...parameters);
-          // better-sqlite3 has another method for statements without rows.
-          connection.exec(sql);
-          return [];
-        },
-      }),
+      executor,
       isTransaction: isInSqliteTransaction,
       run: (work, isolationLevel) => {
         if (isolationLevel !== undefined)
@@ -143,9 +146,11 @@ export function sqliteFence<Database extends SqliteDatabase>(
             isolationLevel,
             'SQLite has only one, serializable: leave it out',
           );
-        const turn = (lastTurns.get(database) ?? Promise.resolve()).then(() =>
-          inBegun(database, () => work(database)),
-        );
+        const turn = (lastTurns.get(database) ?? Promise.resolve()).then(() => {
+          // Before BEGIN: its end would free the locks of the other driver.
+          void runSteps(executor(database), refuseSecondDriver(database));
+          return inBegun(database, () => work(database));
+        });
         lastTurns.set(
           database,
           turn.catch(() => undefined),

@@ -25,6 +25,7 @@ import { FenceContext, type HeldClaims } from '../fence-context.ts';
 import { FenceReporter, isStaleTokenError, type Refusal } from '../fence-reporter.ts';
 import { FENCE_SQL, type FenceTable } from './dialect.ts';
 import { isRetryableSqlError, isAbortedTransactionError } from './sql-error.ts';
+import { refuseSecondDriver } from './sqlite-driver.ts';
 import {
   runSteps,
   type CommitCheck,
@@ -143,7 +144,14 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
 
   /** Runs in the transaction, which may be one on another connection than that of the fence. */
   protected advanceNow(call: AdvanceCall<Transaction>): Promise<void> | void {
-    return runSteps(this.adapter.executor(call.transaction), this.advanceSteps(call));
+    return this.runFenced(call.transaction, this.advanceSteps(call));
+  }
+
+  private runFenced<Result>(transaction: Transaction, steps: SqlSteps<Result>) {
+    const { adapter } = this;
+    const { dialect, database = adapter } = adapter;
+    const all = dialect === 'sqlite' ? behind(refuseSecondDriver(database), steps) : steps;
+    return runSteps(adapter.executor(transaction), all);
   }
 
   /** A refusal in a transaction of a fence dooms that, at once. */
@@ -254,11 +262,10 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
     level?: IsolationLevel,
     commit: CommitCheck = {},
   ): Promise<Result> {
-    const { adapter } = this;
     const run = (transaction: Transaction) =>
       // The result is no promise where everything was answered at once: that adapter takes it as it is.
-      runSteps(adapter.executor(transaction), steps(transaction)) as Promise<Result>;
-    return adapter.run(run, level, commit);
+      this.runFenced(transaction, steps(transaction)) as Promise<Result>;
+    return this.adapter.run(run, level, commit);
   }
 
   /** Runs the work once in a transaction, whose first statement after its settings is the advance. */
@@ -299,6 +306,11 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
       openCalls.delete(transaction as object);
     }
   }
+}
+
+function* behind<Result>(first: SqlSteps<void>, steps: SqlSteps<Result>): SqlSteps<Result> {
+  yield* first;
+  return yield* steps;
 }
 
 function* endSteps(sql: string): SqlSteps<void> {

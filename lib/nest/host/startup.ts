@@ -3,6 +3,7 @@ import type { Logger } from '@nestjs/common';
 import {
   RedlockClosedError,
   RedlockConfigError,
+  isRedlockError,
   type NodeCause,
   QuorumUnavailableError,
 } from '../../core/errors.ts';
@@ -183,15 +184,17 @@ export async function checkModuleFence(
   logger: Pick<Logger, 'warn'>,
 ): Promise<void> {
   let found: readonly FenceFinding[] | undefined;
-  let problem: string | undefined;
+  let problem: { readonly error: unknown } | undefined;
   const check = async () => {
     found = (await fence.check?.()) ?? [];
   };
-  void check().catch((error: unknown) => (problem = String(error)));
+  void check().catch((error: unknown) => (problem = { error }));
   await until(() => redlock.isClosing || found !== undefined || problem !== undefined, timeoutMs);
   if (redlock.isClosing) throw new RedlockClosedError([]);
+  const error = problem?.error;
+  if (isRedlockError(error) && error.code === 'REDLOCK_CONFIG') throw error;
   if (found === undefined) {
-    const why = (problem ?? `no answer within ${timeoutMs} ms`).replace(/\.$/, '');
+    const why = (problem ? String(error) : `no answer within ${timeoutMs} ms`).replace(/\.$/, '');
     logger.warn(
       `The table of the fence could not be checked: ${why}. The application starts all the same; until the database answers, fenced writes fail.`,
     );
