@@ -122,12 +122,13 @@ export interface FenceTransactionOptions extends FenceKeys {
   readonly attempts?: number;
   /**
    * PostgreSQL: how long a statement waits for a row that a paused holder still locks, then it fails with 55P03.
-   * Costs a round trip; a default for the role or the database costs none. @default the server's (indefinitely)
+   * Costs a round trip; a default for the role or the database costs none. PGlite has one session only, and refuses it.
+   * @default the server's (indefinitely)
    */
   readonly lockTimeout?: Duration;
   /**
    * PostgreSQL: the server ends the session when this transaction idles for longer between statements: a holder that is frozen
-   * inside it can't block newer ones indefinitely. @default the server's (never)
+   * inside it can't block newer ones indefinitely. PGlite refuses it, too. @default the server's (never)
    */
   readonly idleInTransactionTimeout?: Duration;
 }

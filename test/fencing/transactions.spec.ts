@@ -1,7 +1,13 @@
-import { afterAll, expect, it } from '@jest/globals';
+import type { PGlite } from '@electric-sql/pglite';
+import { PGLiteSocketServer } from '@electric-sql/pglite-socket';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { sql } from 'drizzle-orm';
+import { drizzle } from 'drizzle-orm/pglite';
 import Database from 'libsql';
+import pg from 'pg';
 import { FencingToken } from '../../lib/core/fencing-token.ts';
 import {
+  drizzleFence,
   mysqlFence,
   pgliteFence,
   postgresFence,
@@ -43,3 +49,44 @@ it.each(['SQLite', 'PGlite'])(
     await lite?.close();
   },
 );
+
+describe('PGlite, in which nobody else can wait, refuses each time-out for waits between sessions', () => {
+  let lite: PGlite;
+  let server: PGLiteSocketServer;
+  let pool: pg.Pool;
+  beforeAll(async () => {
+    lite = await startPglite();
+    await lite.exec(pgliteFence(lite).ddl());
+    server = new PGLiteSocketServer({ db: lite, port: 0 });
+    const listening = new Promise((resolve) =>
+      server.addEventListener('listening', (event) => resolve((event as CustomEvent).detail)),
+    );
+    await server.start();
+    const { port, host } = (await listening) as { port: number; host: string };
+    pool = new pg.Pool({ port, host, max: 1, database: 'postgres', user: 'postgres' });
+  });
+  afterAll(async () => {
+    await pool.end();
+    await server.stop();
+    await lite.close();
+  });
+
+  const fences: Readonly<Record<string, () => Fence>> = {
+    pgliteFence: () => pgliteFence(lite),
+    'drizzleFence over it': () => drizzleFence(drizzle(lite), { sql }),
+    'postgresFence over its socket': () => postgresFence(pool),
+  };
+  it.each(Object.keys(fences))('in %s', async (name) => {
+    const fence = fences[name]!();
+    const token = { value: 1, keys: [name], holder: 'h' };
+    for (const option of ['lockTimeout', 'idleInTransactionTimeout']) {
+      const call = fence.transaction(token, () => 'ran', { [option]: '1h' });
+      await expect(call).rejects.toMatchObject({
+        code: 'REDLOCK_CONFIG',
+        option,
+        message: expect.stringMatching(/waits between sessions, and a PGlite has only one: leave/),
+      });
+    }
+    await expect(fence.transaction(token, () => 'ran')).resolves.toBe('ran');
+  });
+});

@@ -24,7 +24,8 @@ import { fenceClaims, type FenceClaim } from '../fence-claim.ts';
 import { FenceContext, type HeldClaims } from '../fence-context.ts';
 import { FenceReporter, isStaleTokenError, type Refusal } from '../fence-reporter.ts';
 import { FENCE_SQL, type FenceTable } from './dialect.ts';
-import { isRetryableSqlError, isAbortedTransactionError } from './sql-error.ts';
+import { setTimeLimit } from './postgres-sql.ts';
+import { isAbortedTransactionError, isAloneError, isRetryableSqlError } from './sql-error.ts';
 import { refuseSecondDriver } from './sqlite-driver.ts';
 import {
   runSteps,
@@ -270,27 +271,23 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
 
   /** Runs the work once in a transaction, whose first statement after its settings is the advance. */
   private attempt<Result>(call: FenceCall<Transaction, Result>): Promise<Result> {
-    const { options = {} } = call;
-    const settings = transactionSettings(options, this.adapter.dialect);
     const commit: CommitCheck = {};
-    const steps = (transaction: Transaction) =>
-      this.attemptSteps(call, transaction, settings, commit);
-    return this.begin(steps, options.isolationLevel, commit);
+    const steps = (transaction: Transaction) => this.attemptSteps(call, transaction, commit);
+    return this.begin(steps, call.options?.isolationLevel, commit);
   }
 
   /** @throws the refusal of the call when the work succeeded in spite of it */
   private *attemptSteps<Result>(
     call: FenceCall<Transaction, Result>,
     transaction: Transaction,
-    settings: readonly string[],
     commit: CommitCheck,
   ): SqlSteps<Result> {
-    const { claims, work } = call;
+    const { claims, work, options = {} } = call;
     const { dialect, checksAtCommit } = this.adapter;
     const fenceSql = FENCE_SQL[dialect];
     openCalls.set(transaction as object, call);
     try {
-      for (const sql of settings) yield { sql, parameters: [] };
+      yield* limitSteps(options, dialect);
       const rows: readonly SqlRow[] = yield* advanceFence(this.table, claims);
       if (!work) return undefined as Result;
       if (fenceSql.mark) yield { sql: fenceSql.mark, parameters: [] };
@@ -328,20 +325,25 @@ const PLAIN_READS = {
   sqlite: undefined,
 } as const;
 
-/** SET LOCAL of PostgreSQL; the values are checked numbers, so no parameter is needed (and SET takes none). */
-function transactionSettings(options: Partial<TransactionOptions>, dialect: SqlDialect): string[] {
+/** The values are checked numbers, so no parameter is needed. */
+function* limitSteps(options: Partial<TransactionOptions>, dialect: SqlDialect): SqlSteps<void> {
   const settings = {
     lockTimeout: 'lock_timeout',
     idleInTransactionTimeout: 'idle_in_transaction_session_timeout',
   } as const;
-  return Object.entries(settings).flatMap(([name, setting]) => {
+  for (const [name, setting] of Object.entries(settings)) {
     const value = options[name as keyof typeof settings];
-    if (value === undefined) return [];
-    if (dialect === 'postgresql') return [`SET LOCAL ${setting} = ${value}`];
-    throw new RedlockConfigError(
-      name,
-      value,
-      `it is a setting of PostgreSQL; set the one of ${dialect} on its connection`,
-    );
-  });
+    if (value === undefined) continue;
+    if (dialect !== 'postgresql') {
+      const fix = `it is a setting of PostgreSQL; set the one of ${dialect} on its connection`;
+      throw new RedlockConfigError(name, value, fix);
+    }
+    try {
+      yield { sql: setTimeLimit(setting, value), parameters: [] };
+    } catch (error) {
+      if (!isAloneError(error)) throw error;
+      const fix = 'it limits waits between sessions, and a PGlite has only one: leave it out';
+      throw new RedlockConfigError(name, value, fix);
+    }
+  }
 }
