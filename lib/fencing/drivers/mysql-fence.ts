@@ -3,6 +3,7 @@ import type { Fence, SqlFenceOptions } from '../fence.ts';
 import { outsideTransaction } from '../sql/advance-fence.ts';
 import { rowsOf } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
+import { watchQueue } from './watch-pool.ts';
 
 /** The part of a connection of `mysql2/promise` that the fence uses. */
 export interface MysqlConnection {
@@ -14,6 +15,7 @@ export interface MysqlConnection {
 /** The part of a pool of `mysql2/promise` that the fence uses. */
 export interface MysqlPool<Connection extends MysqlConnection> {
   getConnection(): Promise<Connection>;
+  on?(event: 'enqueue', listener: () => void): unknown;
 }
 
 const SERVER_STATUS_IN_TRANS = 1;
@@ -48,6 +50,7 @@ export function mysqlFence<Connection extends MysqlConnection>(
   checkFenceArguments('mysqlFence', pool, ['getConnection'], needs, options);
   // A pool with callbacks, which would never call back.
   if ('promise' in pool) refuseClient('mysqlFence', pool, needs);
+  watchQueue(pool);
   return new SqlFence<Connection>(
     {
       dialect: 'mysql',

@@ -7,11 +7,11 @@ import {
   isInPostgresTransaction,
   postgresExecutor,
   runPostgresTransaction,
-  watchPool,
   withClient,
   type PostgresClient,
   type PostgresPool,
 } from './postgres-pool.ts';
+import { watchPool } from './watch-pool.ts';
 
 /** The client type of the user's own pool, so that `tx` has all methods of `pg`. */
 export type PostgresClientOf<Pool> = Pool extends {

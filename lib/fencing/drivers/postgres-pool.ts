@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto';
-import { FencedUsageError, quoteKeys } from '../../core/errors.ts';
+import { FencedUsageError } from '../../core/errors.ts';
 import { hasMethods, refuseClient } from '../fence-arguments.ts';
 import type { IsolationLevel } from '../fence.ts';
-import { claimsAround, outsideWork } from '../fence-context.ts';
+import { outsideWork } from '../fence-context.ts';
 import { outsideTransaction, refuseEnded } from '../sql/advance-fence.ts';
 import type { CommitCheck, SqlExecutor, SqlRow } from '../sql/sql-executor.ts';
+import { isUsedUp, warnOfWait } from './watch-pool.ts';
 
 /** The part of a connection of `pg` that the fence uses. */
 export interface PostgresClient {
@@ -35,27 +36,6 @@ export function checkPostgresPool(factory: string, pool: PostgresPool): void {
   if (!isPool) refuseClient(factory, pool, needs);
 }
 
-const watched = new WeakSet<PostgresPool>();
-let hasWarned = false;
-
-/**
- * Warns, once per process and never in production, when the work of a fence transaction takes another connection of the pool: a
- * write on it is not fenced.
- */
-export function watchPool(pool: PostgresPool): void {
-  if (process.env['NODE_ENV'] === 'production' || watched.has(pool)) return;
-  watched.add(pool);
-  pool.on?.('acquire', () => {
-    const claims = hasWarned ? undefined : claimsAround(pool);
-    if (claims === undefined) return;
-    hasWarned = true;
-    process.emitWarning(
-      `A query was sent to the pool while fence.transaction for ${quoteKeys(claims.map(({ key }) => key))} was open: this query is not fenced. Use tx.`,
-      'FenceWarning',
-    );
-  });
-}
-
 /** Commits when `work` resolves; otherwise rolls back, and throws a connection away that can't. */
 export function runPostgresTransaction<Result>(
   pool: PostgresPool,
@@ -82,7 +62,9 @@ export async function withClient<Result>(
   pool: PostgresPool,
   use: (client: PostgresClient) => Promise<Result>,
 ): Promise<Result> {
-  const client = await outsideWork(() => pool.connect());
+  const connecting = outsideWork(() => pool.connect());
+  if (isUsedUp(pool)) warnOfWait(pool);
+  const client = await connecting;
   let broken: Error | undefined;
   // A session that the server ends while it idles is an event; without a listener it would end the process.
   const onError = (error: Error): void => void (broken ??= error);
