@@ -1,25 +1,8 @@
 import 'reflect-metadata';
-import { once } from 'node:events';
-import { request, type IncomingMessage } from 'node:http';
-import {
-  Controller,
-  Get,
-  Param,
-  Put,
-  UseGuards,
-  type ExecutionContext,
-  type INestApplication,
-} from '@nestjs/common';
+import { Controller, Param, Put, type INestApplication } from '@nestjs/common';
 import type { TestingModule } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import {
-  ClientSignal,
-  Fenced,
-  FencingTokenHeader,
-  type ReceivedFencingToken,
-} from '../../lib/index.ts';
-import { createMemoryNodes, occupy } from '../../lib/testing/index.ts';
-import { eventually } from '../support/eventually.ts';
+import { FencingTokenHeader, type ReceivedFencingToken } from '../../lib/index.ts';
 import { closeAll, closeLater, startModule } from './support/applications.ts';
 
 interface Request {
@@ -35,21 +18,6 @@ const made: Record<string, (id: string) => unknown> = {
   throwing: () => (undefined as unknown as { id: string }).id,
 };
 const ran: string[] = [];
-const signals: AbortSignal[] = [];
-const ended: unknown[] = [];
-
-/** Takes until the client has hung up. */
-class SlowGuard {
-  async canActivate(context: ExecutionContext): Promise<boolean> {
-    const { params, socket } = context
-      .switchToHttp()
-      .getRequest<Request & { socket: IncomingMessage['socket'] }>();
-    if (params.id !== 'late') return true;
-    ran.push('late');
-    await once(socket, 'close');
-    return true;
-  }
-}
 
 @Controller()
 class SeatsController {
@@ -61,21 +29,6 @@ class SeatsController {
   ): Promise<ReceivedFencingToken> {
     ran.push(how);
     return token;
-  }
-
-  @Get(':id')
-  @UseGuards(SlowGuard)
-  async read(@Param('id') id: string, @ClientSignal() signal: AbortSignal): Promise<string> {
-    signals.push(signal);
-    return this.locked(id, signal).catch((error: unknown) => {
-      ended.push(error);
-      throw error;
-    });
-  }
-
-  @Fenced('seat:{0}', { signal: (_id, signal) => signal, wait: '1m' })
-  async locked(id: string, _signal: AbortSignal): Promise<string> {
-    return id;
   }
 }
 
@@ -90,11 +43,11 @@ const adapters = typeof require === 'function' ? ['Express'] : ['Express', 'Fast
 describe.each(adapters)('on %s', (adapter) => {
   afterEach(closeAll);
   afterEach(() => {
-    for (const list of [ran, signals, ended]) list.splice(0);
+    ran.splice(0);
   });
 
-  async function start(nodes = createMemoryNodes(3)): Promise<string> {
-    const module = await startModule({ controllers: [SeatsController] }, { nodes });
+  async function start(): Promise<string> {
+    const module = await startModule({ controllers: [SeatsController] });
     const app: INestApplication =
       adapter === 'Express' ? module.createNestApplication() : await onFastify(module);
     await closeLater(app).listen(0, '127.0.0.1');
@@ -120,23 +73,5 @@ describe.each(adapters)('on %s', (adapter) => {
       expect(await put(how)).toMatchObject([400, answer('key')]);
     expect(await put('throwing')).toMatchObject([500, answer('Internal server error')]);
     expect(ran).toEqual([]);
-  });
-
-  it('@ClientSignal() ends the wait when the client hangs up, and not when it was answered', async () => {
-    const nodes = createMemoryNodes(3);
-    const url = await start(nodes);
-    await using _other = await occupy(nodes, 'seat:held');
-    expect(await (await fetch(`${url}/answered`)).text()).toBe('answered');
-    const hungUp = request(`${url}/held`).on('error', () => undefined);
-    hungUp.end();
-    await eventually(() => expect(signals).toHaveLength(2));
-    hungUp.destroy();
-    await eventually(() => expect(ended).toMatchObject([{ status: 499 }]));
-    const left = request(`${url}/late`).on('error', () => undefined);
-    left.end();
-    await eventually(() => expect(ran).toEqual(['late']));
-    left.destroy();
-    await eventually(() => expect(signals[2]?.reason).toMatchObject({ status: 499 }));
-    expect(signals[0]?.aborted).toBe(false);
   });
 });

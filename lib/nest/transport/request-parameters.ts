@@ -1,5 +1,6 @@
-import type { ServerResponse } from 'node:http';
+import type { Writable } from 'node:stream';
 import { createParamDecorator, HttpException, type ExecutionContext } from '@nestjs/common';
+import { FencedUsageError } from '../../core/errors.ts';
 import {
   checkKeyList,
   FENCING_TOKEN_HEADER,
@@ -50,9 +51,9 @@ type Reading = readonly [ResourceOfRequest | undefined, FencingTokenHeaderOption
 
 const receivedToken = createParamDecorator(
   ([resource, options]: Reading, context: ExecutionContext): ReceivedFencingToken => {
-    const request = context
-      .switchToHttp()
-      .getRequest<{ headers: Record<string, string | string[] | undefined> }>();
+    const request = httpOf(context, '@FencingTokenHeader()').getRequest<{
+      headers: Record<string, string | string[] | undefined>;
+    }>();
     const text = request.headers[FENCING_TOKEN_HEADER.toLowerCase()];
     if (text === undefined || text === '') {
       throw new HttpException(
@@ -60,7 +61,7 @@ const receivedToken = createParamDecorator(
         428,
       );
     }
-    const where = `${context.getClass().name}.${context.getHandler().name}`;
+    const where = handlerOf(context);
     const keys = resource === undefined ? [] : resourceKeys(() => resource(request), where);
     const token = parseFencingTokenHeader(String(text), keys);
     if (!token)
@@ -77,6 +78,18 @@ const receivedToken = createParamDecorator(
   },
 );
 
+/** @throws FencedUsageError where the handler is not a route: a message or a GraphQL call has no request in this place */
+function httpOf(context: ExecutionContext, decorator: string) {
+  if (context.getType<string>() === 'http') return context.switchToHttp();
+  throw new FencedUsageError(
+    `${handlerOf(context)}: ${decorator} works on the HTTP routes of a controller only, not on a handler of type '${context.getType<string>()}'. The method was not run.`,
+  );
+}
+
+function handlerOf(context: ExecutionContext): string {
+  return `${context.getClass().name}.${context.getHandler().name}`;
+}
+
 const KEY_FUNCTION = 'the key function of @FencingTokenHeader';
 
 /** @throws HttpException where the request makes no keys: that is its fault, and no defect here */
@@ -92,7 +105,7 @@ function resourceKeys(make: () => unknown, where: string): readonly string[] {
 }
 
 /**
- * Gives an HTTP handler (of Express or Fastify) an `AbortSignal` that aborts when the client closes the connection before it
+ * Gives an HTTP handler (of Express or Fastify, over HTTP/1 or HTTP/2) an `AbortSignal` that aborts when the client closes the connection before it
  * has its answer, with an `HttpException` of status 499 as its reason. As the `signal` of `@Fenced` it ends the wait for a lock
  * that no one waits for any more.
  *
@@ -105,15 +118,15 @@ function resourceKeys(make: () => unknown, where: string): readonly string[] {
  */
 export const ClientSignal: () => ParameterDecorator = createParamDecorator(
   (_data: unknown, context: ExecutionContext): AbortSignal => {
-    // Fastify keeps Node's response in `raw`.
-    const response = context
-      .switchToHttp()
-      .getResponse<ServerResponse & { raw?: ServerResponse }>();
-    const stream = response.raw ?? response;
+    // Fastify keeps Node's response in `raw`, which keeps the stream of HTTP/2 in `stream`.
+    const response = httpOf(context, '@ClientSignal()').getResponse<HttpResponse>();
+    const raw = response.raw ?? response;
+    const stream = raw.stream ?? raw;
     const controller = new AbortController();
     const closed = () => {
-      // Nest logs no HttpException: a client that leaves is no defect.
-      if (!stream.writableFinished) controller.abort(new HttpException(HUNG_UP, 499));
+      // Node finishes an HTTP/2 stream that the client has cancelled. Nest logs no HttpException: a client that leaves is no defect.
+      if (!stream.writableFinished || stream.aborted)
+        controller.abort(new HttpException(HUNG_UP, 499));
     };
     // Comes once, after every answer, so nothing is left on a connection that is kept alive. A guard may have taken its time.
     if (stream.closed || stream.destroyed) closed();
@@ -121,5 +134,11 @@ export const ClientSignal: () => ParameterDecorator = createParamDecorator(
     return controller.signal;
   },
 );
+
+interface HttpResponse extends Writable {
+  readonly raw?: HttpResponse;
+  readonly stream?: HttpResponse;
+  readonly aborted?: boolean;
+}
 
 const HUNG_UP = 'The client closed the connection before it had its answer.';
