@@ -182,7 +182,7 @@ it('Fastify answers before a handler, and breaks off what had begun', async () =
 
   const { url } = await startFastify({}, { ...OVER_HTTP, imports: [Application] });
   const busy = await fetch(`${url}/first`);
-  expect([busy.status, busy.headers.get('retry-after')]).toEqual([409, '2']);
+  expect([busy.status, busy.headers.get('retry-after')]).toEqual([409, '1']);
   expect(await busy.json()).toMatchObject({ code: 'LOCK_BUSY' });
   const begun = await fetch(`${url}/begun`);
   await expect(begun.text()).rejects.toThrow('terminated');

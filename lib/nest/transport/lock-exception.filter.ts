@@ -41,7 +41,7 @@ const MEANINGS: Partial<Record<RedlockErrorCode, [status: number, message: strin
  *
  * | error | HTTP status | `Retry-After` |
  * | --- | --- | --- |
- * | `LockBusyError` | 409 | what is left of the holder's lease, in seconds, at least 1 |
+ * | `LockBusyError` | 409 | 1 |
  * | `LockLostError`: the work ran, and its outcome is unknown | 500 | |
  * | `StaleTokenError` | 412 | |
  * | `QuorumUnavailableError`, `RedlockClosedError` | 503 | 1 |
@@ -107,12 +107,10 @@ export class LockExceptionFilter implements ExceptionFilter {
   }
 }
 
-function answerOf(error: RedlockError): [status: number, LockExceptionAnswer] {
-  const { code } = error;
+function answerOf({ code }: RedlockError): [status: number, LockExceptionAnswer] {
   const [status, message] = MEANINGS[code]!;
   if (status !== 503 && code !== 'LOCK_BUSY') return [status, { code, message }];
-  const leftMs = (error instanceof LockBusyError && error.holderRemainingMs) || 0;
-  return [status, { code, message, retryAfterSeconds: Math.max(1, Math.ceil(leftMs / 1000)) }];
+  return [status, { code, message, retryAfterSeconds: 1 }];
 }
 
 /** Express and Fastify name `header`, `status` and `send` the same; a middleware of Fastify has Node's response only. */

@@ -83,7 +83,7 @@ export type StartTransport = (redlock: Partial<RedlockModuleOptions>) => Promise
 /** Answers of every transport in each situation; its own table adds to that. */
 const MEANINGS: Readonly<Record<string, Answer>> = {
   done: { text: 'booked' },
-  busy: { code: 'LOCK_BUSY', retryAfterSeconds: 10 },
+  busy: { code: 'LOCK_BUSY', retryAfterSeconds: 1 },
   lost: { code: 'LOCK_LOST' },
   stale: { code: 'STALE_TOKEN' },
   outage: { code: 'QUORUM_UNAVAILABLE', retryAfterSeconds: 1 },
@@ -199,7 +199,7 @@ export const OVER_HTTP = { controllers: [SeatController], providers: [GuardedSea
 /** Additions of HTTP to the meanings. */
 export const HTTP_TABLE: Readonly<Record<string, Answer>> = {
   done: { status: 200 },
-  busy: { status: 409, statusCode: 409, error: 'Conflict', retryAfter: '10' },
+  busy: { status: 409, statusCode: 409, error: 'Conflict', retryAfter: '1' },
   lost: { status: 500, retryAfter: null },
   stale: { status: 412, error: 'Precondition Failed', retryAfter: null },
   outage: { status: 503, error: 'Service Unavailable', retryAfter: '1' },
