@@ -21,36 +21,42 @@ export interface LockExceptionAnswer {
   readonly retryAfterSeconds?: number;
 }
 
+/** The status of HTTP, that of gRPC, the text for people, and the time after which the call is worth repeating as it was. */
+type Meaning = [http: number, grpc: number, message: string, retryAfterSeconds?: number];
+
 /** Wrong use and wrong options are missing: faults of the application stay what they are. */
-const MEANINGS: Partial<Record<RedlockErrorCode, [status: number, message: string]>> = {
-  LOCK_BUSY: [409, 'Another call is using this resource. Try again later.'],
+const MEANINGS: Partial<Record<RedlockErrorCode, Meaning>> = {
+  LOCK_BUSY: [409, 10, 'Another call is using this resource. Try again later.', 1],
   LOCK_LOST: [
     500,
+    13,
     'The lock was lost before the work ended. Find out what was done before you try again.',
   ],
   STALE_TOKEN: [
     412,
+    9,
     'The resource has seen a newer token; nothing was written. Do not repeat the call with this token.',
   ],
-  QUORUM_UNAVAILABLE: [503, 'Locks are unavailable. Try again later.'],
-  REDLOCK_CLOSED: [503, 'This server is shutting down. Try again.'],
+  QUORUM_UNAVAILABLE: [503, 14, 'Locks are unavailable. Try again later.', 1],
+  REDLOCK_CLOSED: [503, 14, 'This server is shutting down. Try again.', 1],
 };
 
 /**
  * Answers lock errors as what they are instead of as an internal server error:
  *
- * | error | HTTP status | `Retry-After` |
- * | --- | --- | --- |
- * | `LockBusyError` | 409 | 1 |
- * | `LockLostError`: the work ran, and its outcome is unknown | 500 | |
- * | `StaleTokenError` | 412 | |
- * | `QuorumUnavailableError`, `RedlockClosedError` | 503 | 1 |
+ * | error | HTTP status | gRPC status | `Retry-After` |
+ * | --- | --- | --- | --- |
+ * | `LockBusyError` | 409 | `ABORTED` | 1 s |
+ * | `LockLostError`: the work ran, and its outcome is unknown | 500 | `INTERNAL` | |
+ * | `StaleTokenError` | 412 | `FAILED_PRECONDITION` | |
+ * | `QuorumUnavailableError`, `RedlockClosedError` | 503 | `UNAVAILABLE` | 1 s |
  *
  * All other errors pass it by, also `FencedUsageError` and `RedlockConfigError`, which are faults of the application. A lock
  * that is busy is not logged; an outage is one warning without a stack, as is every error in a microservice, whose events have
  * nobody to answer.
  *
- * Over GraphQL the error has the answer in its `extensions`; a microservice and a WebSocket gateway answer
+ * Over GraphQL the error has the answer in its `extensions`. Over gRPC the time to try again is the trailer
+ * `grpc-retry-pushback-ms`, which gRPC clients with retries obey. Other microservices and a WebSocket gateway answer
  * `{ status: 'error', ...answer }`, the gateway as the event `exception`.
  *
  * `RedlockModule` registers it (`httpErrors`) for controllers, resolvers and microservices. A gateway needs
@@ -63,20 +69,27 @@ export class LockExceptionFilter implements ExceptionFilter {
 
   /** Called by Nest. @throws the error itself where the transport is none of those above */
   catch(error: RedlockError, host: ArgumentsHost): unknown {
-    const [status, answer] = answerOf(error);
+    const { code } = error;
+    const [status, grpcStatus, message, retryAfterSeconds] = MEANINGS[code]!;
+    const answer: LockExceptionAnswer = { code, message, retryAfterSeconds };
     const transport = host.getType<string>();
     // The answers to events are read by nobody.
-    if (error.code === 'QUORUM_UNAVAILABLE' || transport === 'rpc')
-      this.#logger.warn(error.message);
+    if (code === 'QUORUM_UNAVAILABLE' || transport === 'rpc') this.#logger.warn(error.message);
     switch (transport) {
       case 'http':
         return this.#respond(host.switchToHttp().getResponse(), status, answer);
       case 'graphql': {
-        const { message, ...extensions } = answer;
+        const extensions = { code, retryAfterSeconds };
         throw Object.assign(new Error(message, { cause: error }), { extensions });
       }
-      case 'rpc':
-        return throwError(() => ({ status: 'error', ...answer }));
+      case 'rpc': {
+        const context: unknown = host.switchToRpc().getContext();
+        if (!isGrpc(context)) return throwError(() => ({ status: 'error', ...answer }));
+        const metadata = Reflect.construct(context.constructor, []) as GrpcMetadata;
+        if (retryAfterSeconds)
+          metadata.set('grpc-retry-pushback-ms', String(retryAfterSeconds * 1_000));
+        return throwError(() => ({ code: grpcStatus, message, metadata }));
+      }
       case 'ws':
         return emit(host.switchToWs().getClient(), { status: 'error', ...answer });
       default:
@@ -107,10 +120,16 @@ export class LockExceptionFilter implements ExceptionFilter {
   }
 }
 
-function answerOf({ code }: RedlockError): [status: number, LockExceptionAnswer] {
-  const [status, message] = MEANINGS[code]!;
-  if (status !== 503 && code !== 'LOCK_BUSY') return [status, { code, message }];
-  return [status, { code, message, retryAfterSeconds: 1 }];
+/** The metadata of a call, whose class belongs to the application. */
+interface GrpcMetadata {
+  readonly constructor: Function;
+  set(name: string, value: string): void;
+}
+
+function isGrpc(context: unknown): context is GrpcMetadata {
+  return (
+    typeof (context as { toHttp2Headers?: unknown } | undefined)?.toHttp2Headers === 'function'
+  );
 }
 
 /** Express and Fastify name `header`, `status` and `send` the same; a middleware of Fastify has Node's response only. */
