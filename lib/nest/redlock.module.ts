@@ -22,6 +22,7 @@ import {
   REDLOCK_MODULE_OPTIONS,
   REDLOCK_NODES,
 } from './redlock.constants.ts';
+import { FieldResolverCheck } from './transport/field-resolver-check.ts';
 import { LockExceptionFilter } from './transport/lock-exception.filter.ts';
 
 /** `forRoot` and `forRootAsync`, global unless `isGlobal: false`. */
@@ -74,6 +75,7 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<RedlockModuleO
     },
     LockService,
     FencedInterceptor,
+    FieldResolverCheck,
     { provide: FENCED_RUNNER, useExisting: FencedInterceptor },
   ],
   exports: [LockService, FencedInterceptor, FENCED_RUNNER, REDLOCK_HOST],

@@ -70,7 +70,7 @@ function refuseSecondModule(modules: ModulesContainer, addresses: readonly strin
 }
 
 /** The prototypes of all classes that Nest builds, and of their parents. */
-function prototypesOf(modules: ModulesContainer): Set<object> {
+export function prototypesOf(modules: Pick<ModulesContainer, 'values'>): Set<object> {
   const wrappers = [...modules.values()].flatMap(({ providers, controllers, injectables }) =>
     [providers, controllers, injectables].flatMap((each) => [...each.values()]),
   );
