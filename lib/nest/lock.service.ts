@@ -3,7 +3,8 @@ import type { Lock, OwnLocks } from '../core/lock.ts';
 import type { LockInspection } from '../core/nodes/inspect.ts';
 import type { LockList, RevokedLock } from '../core/nodes/operate.ts';
 import type { LockStatus } from '../core/nodes/status.ts';
-import { RedlockConfigError } from '../core/errors.ts';
+import { FencedUsageError, quoteKeys, RedlockConfigError } from '../core/errors.ts';
+import { CALLED_BY, type CalledOptions } from '../core/holding/reentrancy.ts';
 import { durationMs } from '../core/options/duration.ts';
 import { checkOptions, kindOf } from '../core/options/option-names.ts';
 import type { AcquireOptions } from '../core/options/options.ts';
@@ -18,12 +19,29 @@ const LIST_OPTIONS = {
   },
 };
 
+/** A template of `@Fenced`, or of JavaScript in the wrong quotes. Other numbers in braces are hash tags, as in `seat:{42}`. */
+const TEMPLATE = /\{0(?:\.[a-z_$][\w$.]*)?\}|\$\{/i;
+
+/**
+ * Rejects where a key is a template, which would be one lock for all values. What `@Fenced` has made of its own is a key, whatever
+ * it reads like.
+ */
+function refusedTemplate(
+  keys: string | readonly string[],
+  options: CalledOptions | undefined,
+): Promise<never> | undefined {
+  const template = [keys].flat().find((key) => typeof key === 'string' && TEMPLATE.test(key));
+  if (template === undefined || options?.[CALLED_BY] !== undefined) return undefined;
+  const message = `${quoteKeys([template])} is a template, and only @Fenced fills in templates: here it would be one lock for all values. Write the value into the key, as in \`report:\${id}\`, in backticks. Nothing was locked.`;
+  return Promise.reject(new FencedUsageError(message, [template]));
+}
+
 /**
  * Locks for code that is not one method: the same locks, tokens and rules as under `@Fenced`.
  *
  * `keys` is one key or several; several are one lock, all or none, with one token that covers the set. Keys are non-empty
- * strings, taken as they are: a template of `@Fenced` (`'seat:{0}'`) is not filled in here. Wrong keys are a `FencedUsageError`,
- * wrong options a `RedlockConfigError`.
+ * strings, taken as they are: a template of `@Fenced` (`'seat:{0}'`) is not filled in here, but refused. Wrong keys are a
+ * `FencedUsageError`, wrong options a `RedlockConfigError`.
  *
  * @example
  * ```ts
@@ -63,9 +81,10 @@ export class LockService {
     const trace = telemetry?.begin(keys, options);
     const traced = trace?.around(work) ?? work;
     const outcome =
-      options?.claim === true
+      refusedTemplate(keys, options) ??
+      (options?.claim === true
         ? claims.run(keys, traced, options)
-        : redlock.withLock(keys, traced, options, OF_SECTION);
+        : redlock.withLock(keys, traced, options, OF_SECTION));
     return trace?.section(outcome) ?? outcome;
   }
 
@@ -77,7 +96,7 @@ export class LockService {
    */
   acquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock> {
     const { redlock, telemetry } = this.host;
-    const outcome = redlock.acquire(keys, options);
+    const outcome = refusedTemplate(keys, options) ?? redlock.acquire(keys, options);
     return telemetry?.begin(keys, options).lock(outcome) ?? outcome;
   }
 
@@ -90,7 +109,7 @@ export class LockService {
    */
   tryAcquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock | null> {
     const { redlock, telemetry } = this.host;
-    const outcome = redlock.tryAcquire(keys, options);
+    const outcome = refusedTemplate(keys, options) ?? redlock.tryAcquire(keys, options);
     return telemetry?.begin(keys, options).lock(outcome) ?? outcome;
   }
 

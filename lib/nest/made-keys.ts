@@ -8,6 +8,11 @@ import { kindOf } from '../core/options/option-names.ts';
 const PLACEHOLDER = /\{(0|[1-9]\d*)((?:\.[A-Za-z0-9_$]+)*)\}/g;
 const KEY_FUNCTION = 'the key function';
 
+/** The numbers of the arguments that a template takes. */
+export function argumentsOf(template: string): number[] {
+  return [...template.matchAll(PLACEHOLDER)].map(([, index]) => Number(index));
+}
+
 function isListOfTexts(value: unknown): value is readonly string[] {
   return (
     Array.isArray(value) && value.length > 0 && value.every((each) => typeof each === 'string')
@@ -81,7 +86,7 @@ export function compileFencedKey(key: FencedKey, where: string): KeysOfCall {
       return keysMade(made, KEY_FUNCTION, where);
     };
   const templates = [key].flat();
-  const malformed = templates.find((each) => /[{}]/.test(each.replaceAll(PLACEHOLDER, '')));
+  const malformed = templates.find((each) => /[{}]|\$\d/.test(each.replaceAll(PLACEHOLDER, '0')));
   if (malformed !== undefined)
     throw new FencedUsageError(
       `${where}: '${malformed}' is not a key template. Write '{0}' for the first argument, '{0.id}' for a property of it; for anything else give a function.`,

@@ -22,6 +22,7 @@ describe('key templates', () => {
     ['order:{0.id}', [order], 'order:42'],
     ['flag:{0}', [false], 'flag:false'],
     ['zero:{0}', [0], 'zero:0'],
+    ['$tenant:{0.$id}$', [{ $id: 'a' }], '$tenant:a$'],
   ])('%s is filled in', (template, args, key) => {
     expect(keyOf(template, ...args)).toBe(key);
   });

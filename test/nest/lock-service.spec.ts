@@ -17,21 +17,46 @@ class Seats {
 describe('LockService', () => {
   afterEach(closeAll);
 
-  it.each<[string, (locks: LockService, key: string) => Promise<unknown>]>([
+  const takes: readonly [string, (locks: LockService, key: any) => Promise<unknown>][] = [
     ['withLock', (locks, key) => locks.withLock(key, () => 'done')],
     ['withLock with a claim', (locks, key) => locks.withLock(key, () => 'done', { claim: true })],
     ['acquire', async (locks, key) => (await locks.acquire(key)).release()],
     ['tryAcquire', async (locks, key) => (await locks.tryAcquire(key))!.release()],
-    ['inspect', (locks, key) => locks.inspect(key)],
-  ])('%s takes any text as a key, and looks for no templates or words in it', async (_, call) => {
+  ];
+
+  it.each(takes)('%s refuses a template, which is one lock for all values', async (_, take) => {
     const locks = (await startModule({}, { fence })).get(LockService);
-    for (const key of ['seat:{0}', '{0.id}', 'seat:{42}', '{id}', '{}', '{10.0.0.1}', 'undefined'])
-      await expect(call(locks, key)).resolves.not.toBeNull();
+    for (const key of ['seat:{0}', '{0.id}', 'a:{1}:{0.$b.1}', 'seat:${id}', ['a', 'b:{0}']]) {
+      const refusal = take(locks, key);
+      await expect(refusal).rejects.toMatchObject({ code: 'FENCED_USAGE' });
+      await expect(refusal).rejects.toThrow(/is a template.*Nothing was locked\.$/);
+    }
+  });
+
+  it.each(takes)('%s takes other braces and signs, such as a hash tag', async (_, take) => {
+    const locks = (await startModule({}, { fence })).get(LockService);
+    for (const key of [
+      'seat:{42}',
+      '{1}',
+      '{10.0.0.1}',
+      '{0.0.0.0}',
+      '{id}',
+      '{}',
+      '$0',
+      '$id',
+      'null',
+    ])
+      await expect(take(locks, key)).resolves.not.toBeNull();
+  });
+
+  it('looks at any key, also one that reads like a template', async () => {
+    const locks = (await startModule({})).get(LockService);
+    await expect(locks.inspect('seat:{0}')).resolves.toMatchObject({ holder: null });
   });
 
   it('leaves the arguments of @Fenced alone, which may read like that', async () => {
     const seats = (await startModule({ providers: [Seats] })).get(Seats);
-    for (const name of ['null', 'undefined', '{0}', '[object Object]'])
+    for (const name of ['null', 'undefined', '{0}', '${0}', '[object Object]'])
       expect(await seats.book(name)).toBe(name);
   });
 
