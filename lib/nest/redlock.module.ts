@@ -5,6 +5,7 @@ import {
   type FactoryProvider,
 } from '@nestjs/common';
 import { ModuleRef, ModulesContainer, type ApplicationConfig } from '@nestjs/core';
+import { FencedUsageError } from '../core/errors.ts';
 import { checkOptionNames } from '../core/options/option-names.ts';
 import { Fence } from '../fencing/fence.ts';
 import { checkApplication } from './fenced/boot-checks.ts';
@@ -53,6 +54,15 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<RedlockModuleO
  */
 @Module({
   providers: [
+    {
+      // That of `forRoot` replaces it.
+      provide: REDLOCK_MODULE_OPTIONS,
+      useFactory: () => {
+        throw new FencedUsageError(
+          'RedlockModule alone has no servers: import RedlockModule.forRoot({ nodes }).',
+        );
+      },
+    },
     {
       provide: REDLOCK_NODES,
       useFactory: (options?: RedlockModuleOptions) => options?.nodes,

@@ -25,14 +25,23 @@ const PLAYED = {
 };
 
 it('@Fenced is held around @Transactional of nestjs-cls, and refused inside it unless allowInTransaction says so', async () => {
-  // Jest can't load nestjs-cls, which is CommonJS, over a Nest of ES modules; node can.
+  const printed = await printedBy('transactional-application.ts', ...Object.keys(PLAYED));
+  expect(printed).toEqual(PLAYED);
+});
+
+/** Jest can't load nestjs-cls, which is CommonJS, over a Nest of ES modules; node can. */
+async function printedBy(program: string, ...args: readonly string[]): Promise<unknown> {
   const { stdout } = await promisify(execFile)(process.execPath, [
     '--import',
     './test/support/typescript-loader.mjs',
-    'test/nest/support/transactional-application.ts',
-    ...Object.keys(PLAYED),
+    `test/nest/support/${program}`,
+    ...args,
   ]);
-  expect(JSON.parse(stdout)).toEqual(PLAYED);
+  return JSON.parse(stdout);
+}
+
+it('a provider behind a Proxy of nestjs-cls runs its methods under their locks', async () => {
+  expect(await printedBy('proxied-application.ts')).toEqual([['basket:1', '1'], 'LOCK_BUSY']);
 });
 
 it('inClsTransaction looks at the connections named, at the one without a name by default', () => {

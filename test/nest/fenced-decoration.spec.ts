@@ -29,19 +29,29 @@ describe('@Fenced at decoration', () => {
       },
       /^Wrong\.run is static/,
     ],
+    ...['get', 'set'].map((kind): [string, () => unknown, RegExp] => [
+      `an accessor (${kind})`,
+      () => fenced('a')({}, 'run', { [kind]: () => 1 }),
+      /^Object\.run is a getter or a setter/,
+    ]),
     [
-      'an accessor',
+      'a property with an arrow function',
       () => {
         class Wrong {
           @(fenced('a') as PropertyDecorator)
-          get run(): number {
-            return 1;
-          }
+          run = async (): Promise<void> => {};
         }
         return Wrong;
       },
-      /^Wrong\.run is .* no method/,
+      /^Wrong\.run is a property, .*async run\(\) \{/,
     ],
+    ...Object.entries({ run: false, '#run': true }).map(
+      ([name, isPrivate]): [string, () => unknown, RegExp] => [
+        `what a standard decorator is given for ${name}`,
+        () => (fenced('a') as Function)(() => 1, { kind: 'method', name, private: isPrivate }),
+        isPrivate ? /^#run is private by its #/ : /^run is .*"experimentalDecorators": true/,
+      ],
+    ),
     [
       'a second @Fenced, also with another decorator between',
       () => {
@@ -55,13 +65,13 @@ describe('@Fenced at decoration', () => {
       },
       /^Wrong\.run is under @Fenced twice/,
     ],
-    ...['seat:{}', 'seat:{id}', 'seat:{0', 'seat:0}', '{0..a}', '{01}'].map(
-      (template): [string, () => unknown, RegExp] => [
+    ...`seat:{} seat:{id} seat:{0 seat:0} {0..a} {01} seat:$0 $1:a seat:\${0} seat:\${0.id}`
+      .split(' ')
+      .map((template): [string, () => unknown, RegExp] => [
         `the template ${template}`,
         () => fenced(template)({}, 'run', { value: async () => {} }),
         /^Object\.run: .* is not a key template/,
-      ],
-    ),
+      ]),
     ...[undefined, {}, [], [1], fenced.prototype].map((key): [string, () => unknown, RegExp] => [
       `the key ${JSON.stringify(key)}`,
       () => fenced(key),
@@ -94,6 +104,17 @@ class Seats {
   }
 }
 
+/** A class whose method has one parameter with a default, and one that the lock fills in. */
+function fencedWith(key: unknown) {
+  return () => {
+    class Keyed {
+      @fenced(key)
+      async run(_id = '1', @FencingToken() _token?: unknown): Promise<void> {}
+    }
+    return Keyed;
+  };
+}
+
 describe('the start of an application with @Fenced', () => {
   afterEach(closeAll);
 
@@ -122,6 +143,18 @@ describe('the start of an application with @Fenced', () => {
     class Inheriting extends Seats {}
     const warnings = await start({ providers: [Unlocked, Locked, Inheriting] });
     expect(warnings).toMatch(/^warn Unlocked\.book overrides Seats\.book, .*unlocked.*$/);
+  });
+
+  it.each<[string, (...decorators: MethodDecorator[]) => object, RegExp | string]>([
+    ['more', fencedWith('seat:{2}'), /^warn Keyed\.run: callers pass no \{2\}.*'seat:\{2\}'/],
+    ['a property of one more', fencedWith('{0}:{3.id}'), /pass no \{3\}/],
+    ['the one that the lock fills in', fencedWith(['a', '{1}']), /pass no \{1\}/],
+    ['those that it has, also one with a default', fencedWith('{0.id}'), ''],
+    ['none', fencedWith('seat'), ''],
+    ['what a function makes', fencedWith((id: string) => id), ''],
+  ])('warns of a key that takes more arguments than its method: %s', async (_, make, warning) => {
+    const warnings = await start({ providers: [make()] });
+    expect(warnings).toMatch(warning === '' ? /^$/ : warning);
   });
 
   it('is refused for a parameter of a method without @Fenced, also in a guard or an override', async () => {
@@ -191,17 +224,25 @@ describe('a method under @Fenced', () => {
     expect(await right.decorated('1', 'bob')).toBe('decorated');
   });
 
-  it.each([{}, 5, () => undefined])(
-    'says that the test double %p runs no methods',
-    async (double) => {
-      const module = await Test.createTestingModule({ providers: [Seats] })
-        .useMocker(() => double)
-        .compile();
-      await expect(module.get(Seats).book('1')).rejects.toMatchObject({
+  it('says that it lost its `this`, which its caller has left behind', async () => {
+    const seats = (await startModule({ providers: [Seats] })).get(Seats);
+    const { book } = seats as { book: (this: unknown, seatId: string) => Promise<string> };
+    const emitter = { book };
+    for (const call of [() => ['1'].map(book)[0], () => emitter.book('1'), () => book.call(5, '1')])
+      await expect(call()).rejects.toMatchObject({
         code: 'FENCED_USAGE',
         where: 'Seats.book',
-        message: expect.stringMatching(/ a test replaced .* was not run\.$/),
+        message: expect.stringMatching(/without its `this`.*service\.book\(.* was not run\.$/),
       });
-    },
-  );
+  });
+
+  it.each([
+    ['made by hand', () => new Seats()],
+    ['without its constructor', () => Object.create(Seats.prototype)],
+  ])('says that Nest did not build an instance %s', async (_, make) => {
+    await expect((make() as Seats).book('1')).rejects.toMatchObject({
+      code: 'FENCED_USAGE',
+      message: expect.stringMatching(/that Nest did not build.* was not run\.$/),
+    });
+  });
 });

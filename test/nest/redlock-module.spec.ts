@@ -69,8 +69,25 @@ const bookIn = async (...imports: any[]) =>
   (await start(imports)).get(Seats, { strict: false }).book();
 
 describe('RedlockModule', () => {
-  it('says what to import where its class was imported without forRoot', async () => {
-    await expect(start([RedlockModule])).rejects.toThrow(/import RedlockModule\.forRoot\(\{ nodes/);
+  it('says once what to import where its class was imported without forRoot', async () => {
+    const boot = start([RedlockModule]);
+    await expect(boot).rejects.toMatchObject({ code: 'FENCED_USAGE' });
+    const { message } = (await boot.catch((error: unknown) => error)) as Error;
+    expect(message.match(/RedlockModule\.forRoot\(\{ nodes/g)).toHaveLength(1);
+  });
+
+  it('says what to import where LockService was given to Nest as a provider', async () => {
+    await expect(start([], undefined, [LockService])).rejects.toThrow(
+      /import RedlockModule\.forRoot\(\{ nodes/,
+    );
+  });
+
+  it('says what forRootAsync needs where it injects what its module does not import', async () => {
+    const redlock = RedlockModule.forRootAsync({
+      inject: [NODES],
+      useFactory: (nodes: RedlockModuleOptions['nodes']) => ({ nodes }),
+    });
+    await expect(start([redlock])).rejects.toThrow(/forRootAsync .*imports: \[/);
   });
 
   it.each<[string, () => unknown]>([

@@ -1,14 +1,15 @@
 import type { ModulesContainer } from '@nestjs/core';
 import { FencedUsageError } from '../../core/errors.ts';
 import type { RedlockHost } from '../host/redlock-host.ts';
-import { locateError } from './fenced.interceptor.ts';
-import { REDLOCK_HOST } from '../redlock.constants.ts';
+import { argumentsOf } from '../made-keys.ts';
+import { REDLOCK_HOST, TEST_LINES } from '../redlock.constants.ts';
 import { fencedDefinition, methodName, type FencedDefinition } from './fenced-metadata.ts';
+import { FencedInterceptor, locateError } from './fenced.interceptor.ts';
 import { lockParametersOf } from './lock-parameters.ts';
 
 /**
  * Looks at all classes of the application before any of their methods runs. Warns of a method without `@Fenced` that overrides
- * one under it.
+ * one under it, and of a key that takes an argument which no caller passes.
  *
  * @throws FencedUsageError when the module was imported twice, a parameter under `@FencingToken()` or `@LockSignal()` would keep what a caller passes, or
  * a method claims at a fence that the module was not given
@@ -19,11 +20,15 @@ export function checkApplication(modules: ModulesContainer, host: RedlockHost): 
   // The second module is refused when it is made, with the nodes of both: methods may fit that one only.
   if ([...modules.values()].filter(({ providers }) => providers.has(REDLOCK_HOST)).length > 1)
     return;
+  refuseReplacedInterceptor(modules);
   for (const prototype of prototypesOf(modules)) {
     for (const key of Reflect.ownKeys(prototype)) {
       const definition = fencedDefinition(prototype, key);
       if (definition === undefined) checkUnlocked(prototype, key, host);
-      else checkLocked(definition, host);
+      else {
+        checkLocked(definition, host);
+        checkKey(definition, Reflect.getOwnMetadata('design:paramtypes', prototype, key), host);
+      }
     }
   }
 }
@@ -39,6 +44,33 @@ function checkLocked({ where, lockOptions }: FencedDefinition, host: RedlockHost
     locateError(error, where);
     throw error;
   }
+}
+
+/**
+ * @param types of its parameters, where the compiler has kept them: the length of a function leaves out those with a default. Rest
+ * parameters are one type, so this is a warning, which a key function ends.
+ */
+function checkKey(definition: FencedDefinition, types: unknown, { logger }: RedlockHost): void {
+  const { where, caller, tokenParameters, signalParameters } = definition;
+  const filledIn = [...tokenParameters, ...signalParameters];
+  const isMissing = (each: number) =>
+    filledIn.includes(each) || (Array.isArray(types) && each >= types.length);
+  const missing = argumentsOf(caller.template ?? '').find(isMissing);
+  if (missing !== undefined)
+    logger.warn(
+      `${where}: callers pass no {${missing}}, which the key '${caller.template}' needs, so calls will throw. {0} is the first parameter. For rest parameters, give a function as the key.`,
+    );
+}
+
+/** `overrideInterceptor` replaces what a controller is bound to, and no method under `@Fenced` is. */
+function refuseReplacedInterceptor(modules: ModulesContainer): void {
+  const bound = [...modules.values()].flatMap(
+    (each) => each.injectables.get(FencedInterceptor) ?? [],
+  );
+  if (bound.some(({ metatype }) => metatype !== FencedInterceptor))
+    throw new FencedUsageError(
+      `overrideInterceptor(FencedInterceptor) changes nothing. ${TEST_LINES}`,
+    );
 }
 
 function checkUnlocked(prototype: object, key: string | symbol, { logger }: RedlockHost): void {

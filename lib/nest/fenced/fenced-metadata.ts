@@ -28,8 +28,12 @@ export interface FencedRunner {
 
 const FENCED = Symbol('nestjs-fenced-lock/fenced');
 
-/** `Class.method`, for messages. */
-export function methodName(target: object, propertyKey: string | symbol): string {
+/** `Class.method`, for messages; a standard decorator is given an object with the name. */
+export function methodName(
+  target: object,
+  propertyKey: string | symbol | { readonly name: string },
+): string {
+  if (typeof propertyKey === 'object') return propertyKey.name;
   const owner = typeof target === 'function' ? target : target.constructor;
   return `${owner.name || 'anonymous class'}.${String(propertyKey)}`;
 }
@@ -76,8 +80,8 @@ export function copyAppearance(original: object, wrapper: object): void {
 
 /**
  * Makes Nest hand the application's runner to every instance of a class, so that an application without the module fails
- * at boot. The instances get no property of their own: nothing of the user's can be overwritten, and nothing shows up in
- * logs or comparisons.
+ * at boot. It is a hidden property of the instance: a Proxy around that hands it on, nothing of the user's is overwritten, and
+ * nothing shows up in logs or comparisons.
  */
 export function injectRunner(target: object): void {
   if (Object.hasOwn(target, RUNNER_PROPERTY)) return;
@@ -89,7 +93,9 @@ export function injectRunner(target: object): void {
       return runners.get(this);
     },
     set(this: object, runner: FencedRunner) {
-      runners.set(this, runner);
+      const hidden = { value: runner, writable: true, configurable: true };
+      // A frozen instance takes none.
+      if (!Reflect.defineProperty(this, RUNNER_PROPERTY, hidden)) runners.set(this, runner);
     },
   });
   Inject(FENCED_RUNNER)(target, RUNNER_PROPERTY);

@@ -1,4 +1,5 @@
 import { FencedUsageError } from '../../core/errors.ts';
+import { TEST_LINES } from '../redlock.constants.ts';
 import { checkFencedKey, compileFencedKey, type FencedKey } from '../made-keys.ts';
 import {
   copyAppearance,
@@ -54,11 +55,9 @@ export function Fenced<
   return (target, propertyKey, descriptor: PropertyDescriptor) => {
     const where = methodName(target, propertyKey);
     try {
-      const original = descriptor?.value as Method;
-      if (typeof target === 'function' || typeof original !== 'function')
-        throw new FencedUsageError(
-          `${where} is static, no method, or under a standard decorator: @Fenced is for methods of instances, with experimentalDecorators.`,
-        );
+      const fault = faultOf(target, propertyKey, descriptor);
+      if (fault !== undefined) throw new FencedUsageError(`${where} ${fault}`);
+      const original = descriptor.value as Method;
       const parameters = lockParametersOf(target, propertyKey);
       const keysOf = compileFencedKey(key, where);
       const caller =
@@ -73,9 +72,10 @@ export function Fenced<
       markFenced(target, propertyKey, definition);
       injectRunner(target);
       const wrapper = function (this: object | undefined, ...args: unknown[]): Promise<unknown> {
-        const runner = runnerOf(this);
-        if (typeof runner?.run !== 'function') return Promise.reject(withoutRunner(where));
-        return runner.run(definition, args, () => original.apply(this, args));
+        // A test double may be anything, and return anything.
+        const outcome = runnerOf(this)?.run?.(definition, args, () => original.apply(this, args));
+        if (typeof outcome?.then === 'function') return outcome;
+        return Promise.reject(notRun(where, this, target));
       };
       copyAppearance(original, wrapper);
       descriptor.value = wrapper;
@@ -86,10 +86,32 @@ export function Fenced<
   };
 }
 
-function withoutRunner(where: string): FencedUsageError {
-  const error = new FencedUsageError(
-    `${where} was called on an instance that Nest did not build (or on a wrapper of one), in its constructor, or without \`this\`, or a test replaced what Nest injects: there are no locks to run with. Register the class itself as a provider, and import RedlockModule. The method was not run.`,
-  );
+/** What stands there in place of a method of instances, and what to do; undefined where it is one. */
+function faultOf(
+  target: object,
+  key: string | symbol | { readonly private?: boolean },
+  descriptor: PropertyDescriptor | undefined,
+): string | undefined {
+  if (typeof key === 'object')
+    return key.private
+      ? 'is private by its #: use the keyword private instead.'
+      : 'is under a standard decorator: set "experimentalDecorators": true, which Nest needs as well.';
+  if (typeof target === 'function') return 'is static: @Fenced is for methods of instances.';
+  if (descriptor === undefined)
+    return `is a property, such as an arrow function: write async ${String(key)}() { … }.`;
+  const isMethod = typeof descriptor.value === 'function';
+  return isMethod ? undefined : 'is a getter or a setter: @Fenced is for methods.';
+}
+
+/** Says why the method at `target` did not run on `self`. */
+function notRun(where: string, self: object | undefined, target: object): FencedUsageError {
+  const method = where.slice(where.indexOf('.') + 1);
+  let reason =
+    'was called on an instance that Nest did not build, or in its constructor. Register the class itself as a provider; a unit test builds it with Test.createTestingModule.';
+  if (runnerOf(self) !== undefined) reason = `was given no locks. ${TEST_LINES}`;
+  else if (!Object.prototype.isPrototypeOf.call(target, self ?? {}))
+    reason = `was called without its \`this\`. Pass (x) => service.${method}(x) instead of service.${method}.`;
+  const error = new FencedUsageError(`${where} ${reason} The method was not run.`);
   error.where = where;
   return error;
 }

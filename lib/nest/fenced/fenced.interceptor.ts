@@ -1,6 +1,7 @@
 import {
   Inject,
   Injectable,
+  UseInterceptors,
   type CallHandler,
   type ExecutionContext,
   type NestInterceptor,
@@ -19,13 +20,16 @@ import type { FencedDefinition } from './fenced-metadata.ts';
  * Takes the lock of a call, keeps it extended while the method runs, and releases it. Every method under `@Fenced` calls it by
  * itself; it need not be bound.
  */
+// Bound to itself, because Nest lets a test override only interceptors that are bound: the start refuses that.
+@UseInterceptors(FencedInterceptor)
 @Injectable()
 export class FencedInterceptor implements NestInterceptor {
-  constructor(
-    @Inject(LockService) private readonly locks: Pick<LockService, 'withLock' | 'holds'>,
-    @Inject(REDLOCK_HOST)
-    private readonly host: Pick<RedlockHost, 'isInTransaction'>,
-  ) {}
+  /** Its own, because a test that replaces the injected one means the calls of its classes. */
+  private readonly locks: LockService;
+
+  constructor(@Inject(REDLOCK_HOST) private readonly host: RedlockHost) {
+    this.locks = new LockService(host);
+  }
 
   /** Bound by hand (`@UseInterceptors`) it passes every call through: a method under `@Fenced` takes its lock itself. */
   intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {
