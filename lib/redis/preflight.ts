@@ -149,7 +149,7 @@ function* warningsOf(
   if (maxmemoryPolicy !== '' && maxmemoryPolicy !== 'noeviction')
     yield `may evict held locks when memory is full (maxmemory-policy ${maxmemoryPolicy}): set maxmemory-policy noeviction`;
   if (!restartGuard && !appendOnly && runId !== '' && !isReplaceable)
-    yield 'forgets its locks when it restarts, and the restart guard is off here: set appendonly yes with appendfsync always, or restartGuard: true';
+    yield 'keeps locks in memory only, so that a restart of Redis may give a held lock to a second holder. That is fine for development; for production set appendonly yes and appendfsync always in Redis, or restartGuard: true here';
   for (const right of missingRights.filter(isForTurns))
     yield `serves processes that wait late or in no order: they ask again by themselves (${right}): grant +${commandOf(right)} &${keyPrefix}*`;
 }

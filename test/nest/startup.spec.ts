@@ -147,6 +147,21 @@ describe('a start', () => {
     ]);
   });
 
+  it('ends under fake timers, and its locks can be had', async () => {
+    jest.useFakeTimers();
+    const { locks } = await start({ nodes: createMemoryNodes(3) });
+    await expect(lockAtOnce(locks)).resolves.toBe('locked');
+  });
+
+  it('that waits says in time that fake timers keep it from ending, and ends when they run', async () => {
+    jest.useFakeTimers();
+    const { starting, recorder } = await begin({ nodes: createMemoryNodes(3, { fresh: true }) });
+    await recorder.said('fake timers');
+    const errors = recorder.lines.filter((line) => line.startsWith('error'));
+    expect(errors).toEqual([expect.stringMatching(/after .*app\.init\(\)/)]);
+    await passUntil(starting, 10);
+  });
+
   it.each<[string, (server: MemoryLockServer) => void]>([
     ['nodes that are dead', (server) => server.kill()],
     ['nodes that are frozen', (server) => server.freeze()],
@@ -164,6 +179,21 @@ describe('a start', () => {
 });
 
 describe('after a start', () => {
+  it.each([
+    [false, 1],
+    [true, 0],
+  ])(
+    'an application is told once that nothing would release locks at SIGTERM, unless something listens (%p)',
+    async (listens, count) => {
+      stopTime();
+      const { app, recorder } = await passUntil(start({ nodes: createMemoryNodes(3) }), 1);
+      if (listens) app.enableShutdownHooks(['SIGTERM']);
+      await jest.advanceTimersByTimeAsync(10_000);
+      const said = recorder.lines.filter((line) => line.includes('app.enableShutdownHooks()'));
+      expect(said).toHaveLength(count);
+    },
+  );
+
   it('events are logged: a node that leaves and comes back, and a lost lock', async () => {
     const nodes = createMemoryNodes(3);
     const { recorder, locks } = await start({ nodes, restartGuard: false });

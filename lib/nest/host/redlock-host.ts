@@ -22,7 +22,13 @@ import type { ModuleFence, NodeInput, RedlockModuleOptions } from '../redlock-mo
 import { FenceClaims, OF_SECTION, type SectionOptions } from '../section.ts';
 import { SafeTelemetry, type LockTelemetry } from '../telemetry.ts';
 import { eventListener, watchFence } from './event-log.ts';
-import { checkModuleFence, startRedlock, type StartSettings } from './startup.ts';
+import {
+  checkModuleFence,
+  NEWS_MS,
+  startRedlock,
+  watchTimers,
+  type StartSettings,
+} from './startup.ts';
 import type { ConnectionSourceOptions } from '../../redis/connection/connection-source.ts';
 import { RedisLockNode } from '../../redis/redis-lock-node.ts';
 
@@ -110,15 +116,27 @@ export class RedlockHost
     if (fence)
       await this.#starting(() => checkModuleFence(fence, redlock, this.#start.timeoutMs, logger));
     for (const node of this.#nodes) node.holdProcess?.(true);
+    // Not at once: an application may ask for its hooks after listen().
+    const look = () => {
+      if (!redlock.isClosing && process.listenerCount('SIGTERM') === 0)
+        logger.warn(
+          'This process has no listener for SIGTERM. When it is stopped, its work breaks off, and its locks stay until their ttl is over: call app.enableShutdownHooks().',
+        );
+    };
+    setTimeout(look, NEWS_MS).unref();
   }
 
   /** An application that does not start must not be kept alive by these connections. */
   async #starting(step: () => Promise<void>): Promise<void> {
+    let isOver = false;
+    void watchTimers(() => isOver, this.logger);
     try {
       await step();
     } catch (error) {
       await this.#close();
       throw error;
+    } finally {
+      isOver = true;
     }
   }
 

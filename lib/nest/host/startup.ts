@@ -1,4 +1,4 @@
-import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate, setTimeout } from 'node:timers/promises';
 import type { Logger } from '@nestjs/common';
 import {
   RedlockClosedError,
@@ -23,8 +23,11 @@ import type { ModuleFence } from '../redlock-module-options.ts';
 /** The time in which nodes that are late may still answer once a quorum is there; a dead one delays the start by this much. */
 export const LATE_NODE_MS = 1_000;
 /** A wait without a quorum is news after this time: a hook of a test ends, and prints nothing, before the start is refused. */
-const NEWS_MS = 2_000;
+export const NEWS_MS = 2_000;
 const LONGEST_PAUSE_MS = 50;
+// Taken now: fake timers of a test replace them, and a start whose nodes answer ends all the same.
+const [sleep, pollTurn] = [setTimeout, setImmediate];
+
 const UNANSWERED: NodeFailure = {
   kind: 'failed',
   nothingWritten: true,
@@ -107,13 +110,30 @@ export async function startRedlock(
   );
 }
 
+/** Says so where a start waits, and the timers of this process stand still: under fake timers it ends only as a test moves them. */
+export async function watchTimers(
+  isOver: () => boolean,
+  logger: Pick<Logger, 'error'>,
+): Promise<void> {
+  let hasRun = false;
+  globalThis.setTimeout(() => (hasRun = true)).unref();
+  // No library of fake timers replaces this clock, and it does not keep the process alive.
+  const realTime = Atomics.waitAsync(new Int32Array(new SharedArrayBuffer(4)), 0, 0, NEWS_MS);
+  await realTime.value;
+  if (!hasRun && !isOver())
+    logger.error(
+      'The start waits for timers, and they stand still: fake timers (of Jest, Vitest or Sinon) are on. Turn them on after `await app.init()`.',
+    );
+}
+
 /** Asks a node until it takes votes or `isOver`, and keeps its latest answer. */
 function keepAsking(each: Examined, isOver: () => boolean): void {
   each.node.examine((reply) => {
     if (isOver()) return;
     each.reply = reply;
-    if (!takesVotes(each))
-      setTimeout(() => isOver() || keepAsking(each, isOver), LONGEST_PAUSE_MS).unref();
+    if (takesVotes(each)) return;
+    const again = () => isOver() || keepAsking(each, isOver);
+    void sleep(LONGEST_PAUSE_MS, undefined, { ref: false }).then(again);
   });
 }
 
@@ -142,7 +162,7 @@ async function until(isDone: () => boolean, limitMs: number): Promise<boolean> {
     if (leftMs <= 0) return false;
     const sinceMs = performance.now();
     await sleep(Math.min(pauseMs, leftMs));
-    await setImmediate();
+    await pollTurn();
     leftMs -= Math.min(performance.now() - sinceMs, 2 * LONGEST_PAUSE_MS);
   }
   return true;
