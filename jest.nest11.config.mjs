@@ -13,6 +13,7 @@ const SAME_ON_EVERY_NEST = [
   '<rootDir>/test/contract/(batches|memory-lock-node)\\.spec\\.ts$',
   '<rootDir>/test/docs/',
   '<rootDir>/test/fencing/(?!http-|redis-)',
+  '<rootDir>/test/package/(?!readme\\.nest11)',
   '<rootDir>/test/regressions/',
   '<rootDir>/test/security/holders\\.spec\\.ts$',
   '<rootDir>/test/simulation/',
@@ -23,7 +24,7 @@ const SAME_ON_EVERY_NEST = [
 export default {
   ...rest,
   testPathIgnorePatterns: [
-    ...base.testPathIgnorePatterns,
+    ...base.testPathIgnorePatterns.filter((path) => !path.includes('/test/package/')),
     ...SAME_ON_EVERY_NEST,
     // GraphQL 14 needs Nest 12, and so do the packages those specs start; others load packages that are ES modules only.
     '\\.(nest12|esm)\\.spec\\.ts$',

@@ -20,11 +20,13 @@ const COMMANDS = PAGES.flatMap(blocksOf)
   )
   .filter((command) => command !== '');
 
-/** Holds for this package, its peers, and what a program of the pages imports. */
+/** Holds for this package, its peers, and what a program of the pages imports, also for its types. */
 const isInstallable = (name: string): boolean =>
   name === manifest.name ||
   name in manifest.peerDependencies ||
-  PAGES.flatMap(blocksOf).some(({ code }) => code.includes(`from '${name}'`));
+  PAGES.flatMap(blocksOf).some(({ code }) =>
+    code.includes(`from '${name.replace('@types/', '')}'`),
+  );
 
 describe('the commands of the pages', () => {
   it('are scripts of package.json, or install this package, its peers, and what the pages import', () => {

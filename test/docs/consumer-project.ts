@@ -13,6 +13,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import type * as Library from '../../lib/index.ts';
+import { changed } from './changed.ts';
 import { AMBIENT, SHAPES } from './surroundings.ts';
 import { blocksOf, fileNameOf, readPage } from './pages.ts';
 import { packedTarball } from './tarball.ts';
@@ -115,10 +116,10 @@ async function install(folder: string, code: string, installed: readonly string[
   const { peerDependencies } = JSON.parse(readFileSync(join(target, 'package.json'), 'utf8'));
   const imported = code.matchAll(/(?:from|import|import\() ?'((?:@[\w-]+\/)?[\w-]+)/g);
   const names = new Set([
-    '@types',
+    '@types/node',
     '@jest/globals',
     ...Object.keys(peerDependencies),
-    ...[...imported].map(([, name]) => name!),
+    ...[...imported].flatMap(([, name]) => [name!, `@types/${name}`]),
   ]);
   for (const name of names) {
     const source = folderOf(name, installed);
@@ -142,20 +143,25 @@ export function removeProjects(): void {
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true });
 }
 
-/** Blocks of a page that name their files, unchanged but for the addresses of servers: those given exist. */
+/**
+ * The files that a reader has in the end: blocks of a page that name them, with the changes of its later `diff` blocks. Only the
+ * addresses of servers are others: those given exist.
+ */
 export function programsOf(
   page: string,
   urls: readonly string[] = [],
   format: Format = 'module',
 ): Record<string, string> {
-  const named = blocksOf(readPage(page)).flatMap(({ code }) => {
-    const name = fileNameOf(code);
-    return name === undefined ? [] : [[name, withServers(inFormat(code, format), urls)] as const];
-  });
-  return Object.fromEntries(named);
+  const files: Record<string, string> = {};
+  for (const { language, code } of blocksOf(readPage(page))) {
+    const text = withServers(inFormat(code, format), urls);
+    const name = fileNameOf(language === 'diff' ? code.slice(1) : code);
+    if (name !== undefined) files[name] = language === 'diff' ? changed(files[name]!, text) : text;
+  }
+  return files;
 }
 
-/** "In a CommonJS application leave out the `.js` of the imports", says the README. */
+/** "In a CommonJS project, leave out the `.js` in the imports", says the README. */
 function inFormat(code: string, format: Format): string {
   return format === 'module' ? code : code.replaceAll(/(from '\.\/[\w.-]+)\.js'/g, "$1'");
 }

@@ -4,7 +4,7 @@ import { Test } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { once } from 'node:events';
-import { Pool } from 'pg';
+import type { Pool } from 'pg';
 import type { LockService } from '../../lib/index.ts';
 import { postgresFence } from '../../lib/fencing/index.ts';
 import { closeAll, closeLater, silentLogger } from '../nest/support/applications.ts';
@@ -22,6 +22,7 @@ afterEach(closeAll);
 afterAll(removeProjects);
 
 const OTHER_STORES = readPage('docs/fencing/recipes.md');
+const QUICK_START = readPage('docs/quick-start.md');
 
 const database = usePostgres(async (pool) => {
   await pool.query(postgresFence(pool).ddl());
@@ -41,18 +42,30 @@ async function start(module: unknown) {
 describe('the README', () => {
   const servers = useRedisServers(1);
   let project: ConsumerProject;
-  let pool: Pool | undefined;
+  let pool: Pool;
+  let AppModule: unknown;
   beforeAll(async () => {
     project = await writePrograms('README.md', [servers[0]!.url]);
+    ({ AppModule } = await project.load('app.module.ts'));
+    ({ pool } = await project.load('database.ts'));
   });
-  afterAll(() => pool?.end());
+  afterAll(() => pool.end());
+
+  /** An application that charges at once. */
+  async function startQuick() {
+    const { SeatService } = await project.load('seat.service.ts');
+    const app = await start(AppModule);
+    const seats = app.get(SeatService);
+    seats.charge = async () => undefined;
+    return { app, seats };
+  }
 
   it.each(['once', 'twice'])(
     'has a lock and a cron job that boot, lock on a server, and leave nothing held: %s',
     async () => {
-      const { ReportsModule, ReportService } = await project.load('reports.module.ts');
+      const { ReportService } = await project.load('report.service.ts');
       const { LockService } = await project.loadPackage();
-      const app = await start(ReportsModule);
+      const app = await start(AppModule);
       expect(app.get(SchedulerRegistry).getCronJobs().size).toBe(1);
       await expect(app.get(ReportService).build('ana')).resolves.toBe('report for ana');
       const known = await app.get(LockService).inspect('report:ana');
@@ -61,20 +74,17 @@ describe('the README', () => {
   );
 
   it('has a fence that lets a newer holder book, and refuses the older one, twice', async () => {
-    const { SeatsModule, SeatService } = await project.load('seats.module.ts');
     const { isRedlockError } = await project.loadPackage();
     const redis = new Redis(servers[0]!.url);
     closeLater({ close: () => redis.quit() });
-    const [app, another] = [await start(SeatsModule), await start(SeatsModule)];
-    pool = app.get(Pool);
-    const seats = app.get(SeatService);
+    const [{ seats }, another] = [await startQuick(), await startQuick()];
     await expect(seats.book('12A', 'ana')).resolves.toBe('booked');
     await expect(seats.book('12A', 'ben')).resolves.toBe('not free');
     await expect(seats.book('99Z', 'ben')).resolves.toBe('not free');
     for (const seat of ['12B', '12C']) {
       seats.charge = async () => {
         await redis.del(`lock:seat:${seat}`);
-        await another.get(SeatService).book(seat, 'ben');
+        await another.seats.book(seat, 'ben');
       };
       const late: unknown = await seats.book(seat, 'ana').catch((error: unknown) => error);
       expect(isRedlockError(late) && late.code).toBe('STALE_TOKEN');
@@ -85,13 +95,10 @@ describe('the README', () => {
   });
 
   it('has a fence that keeps the booking of a holder whose lock was lost without a rival', async () => {
-    const { SeatsModule, SeatService } = await project.load('seats.module.ts');
     const { LockService } = await project.loadPackage();
-    const app = await start(SeatsModule);
-    pool = app.get(Pool);
+    const { app, seats } = await startQuick();
     const redis = new Redis(servers[0]!.url);
     closeLater({ close: () => redis.quit() });
-    const seats = app.get(SeatService);
     seats.charge = async () => {
       const { signal } = app.get(LockService).current()!;
       await redis.set('lock:seat:12D', 'a value of another client', 'PX', 3_600_000);
@@ -101,19 +108,24 @@ describe('the README', () => {
   });
 
   it('has a test that passes twice without Redis', async () => {
-    await expect(runTests(project, 'reports.spec.ts', 2)).resolves.toBe(1);
+    await expect(runTests(project, 'report.service.spec.ts', 2)).resolves.toBe(1);
   });
 });
 
 describe('docs/quick-start.md', () => {
   const servers = useRedisServers(1);
 
-  it('has an application that boots and builds a report', async () => {
-    const project = await writePrograms('docs/quick-start.md', [servers[0]!.url]);
+  it('has an application that boots, and writes a report through the fence', async () => {
+    await database.pool.query(/CREATE TABLE report .+/.exec(QUICK_START.text)![0]);
+    const project = await writePrograms(QUICK_START.path, [servers[0]!.url]);
+    const { pool } = await project.load('database.ts');
+    closeLater({ close: () => pool.end() });
     const { AppModule } = await project.load('app.module.ts');
     const { ReportController } = await project.load('report.controller.ts');
     const app = await start(AppModule);
     await expect(app.get(ReportController).build('monday')).resolves.toBe('report of monday');
+    const { rows } = await database.pool.query('SELECT * FROM report');
+    expect(rows).toEqual([{ day: 'monday', author: process.pid }]);
   });
 });
 
