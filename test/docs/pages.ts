@@ -25,7 +25,7 @@ export const PAGES: readonly Page[] = [
   ...TOP,
   ...FOLDERS.flatMap((folder) =>
     readdirSync(folder, { recursive: true, encoding: 'utf8' })
-      .filter((name) => name.endsWith('.md') && !/^(out|.*node_modules)\//.test(name))
+      .filter((name) => name.endsWith('.md') && !/^(out|site\/dist|.*node_modules)\//.test(name))
       .map((name) => join(folder, name)),
   ),
 ].map(readPage);

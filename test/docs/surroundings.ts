@@ -58,6 +58,7 @@ export class Surroundings {
   readonly lockHealth!: LockHealthIndicator;
   readonly logger!: Logger;
   readonly pool!: Pool;
+  payments!: { charge(customer: string): Promise<void> };
   pricing!: { quote(seat: unknown): Promise<number> };
   readonly refunds!: RefundService;
   seats!: { find(id: string): Promise<unknown>; assign(id: string, customer: string): Promise<void> };
