@@ -95,20 +95,6 @@ describe('the recipes, on three Redis servers, one for a queue, and PostgreSQL',
     expect(runs).toBe(1);
   });
 
-  it('make an invoice once, and give it to every caller', async () => {
-    const { InvoicesModule, Invoices, Renderer } = await recipe('invoices.ts');
-    const apps = await startTwo(InvoicesModule);
-    let rendered = 0;
-    for (const app of apps) {
-      const renderer = app.get(Renderer);
-      const { render } = renderer;
-      renderer.render = (orderId: string) => ((rendered += 1), render(orderId));
-    }
-    const callers = [...apps, ...apps, ...apps].map((app) => app.get(Invoices).create('o1'));
-    const urls = new Set(await Promise.all(callers));
-    expect([rendered, [...urls]]).toEqual([1, ['https://files.example/o1.pdf']]);
-  });
-
   it('have one leader, and another one when it stops', async () => {
     const { LeaderModule, Leader } = await recipe('leader.ts');
     const apps = await startTwo(LeaderModule);

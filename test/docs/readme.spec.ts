@@ -21,14 +21,14 @@ import { readPage } from './pages.ts';
 afterEach(closeAll);
 afterAll(removeProjects);
 
-const OTHER_STORES = readPage('docs/fencing/recipes.md');
+const OWN_FENCE = readPage('docs/internals/own-fence.md');
 const QUICK_START = readPage('docs/quick-start.md');
 
 const database = usePostgres(async (pool) => {
   await pool.query(postgresFence(pool).ddl());
   await pool.query('CREATE TABLE seat (id text PRIMARY KEY, customer text)');
   await pool.query("INSERT INTO seat VALUES ('12A'), ('12B'), ('12C'), ('12D')");
-  await pool.query(/CREATE TABLE document .+(?= \*\/)/.exec(OTHER_STORES.text)![0]);
+  await pool.query(/CREATE TABLE document .+(?= \*\/)/.exec(OWN_FENCE.text)![0]);
 });
 beforeAll(() => {
   process.env.DATABASE_URL = database.url;
@@ -162,9 +162,9 @@ describe('docs/observability.md', () => {
   });
 });
 
-describe('docs/fencing/recipes.md', () => {
+describe('docs/internals/own-fence.md', () => {
   it('has a store that passes the conformance kit, in a test that can be copied', async () => {
-    const project = await writePrograms(OTHER_STORES.path);
+    const project = await writePrograms(OWN_FENCE.path);
     await expect(runTests(project, 'documents.spec.ts')).resolves.toBe(1);
   });
 });

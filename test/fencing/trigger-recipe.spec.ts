@@ -5,7 +5,7 @@ import { postgresFence } from '../../lib/fencing/index.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
 
 const [, TRIGGER] = /```sql\n(CREATE FUNCTION require_token[^]*?)```/.exec(
-  readFileSync('docs/fencing/recipes.md', 'utf8'),
+  readFileSync('docs/internals/own-fence.md', 'utf8'),
 )!;
 const SET = "SELECT set_config('app.token', $1, true), set_config('app.holder', $2, true)";
 
