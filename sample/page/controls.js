@@ -69,15 +69,15 @@ function showNodes(state) {
     state.canFault
       ? up >= needed
         ? ''
-        : `${up} of ${nodes.length} nodes are left and a lock needs ${needed}: nothing is locked, paid or written.`
-      : 'These servers are yours (REDIS_NODES): they are left alone, so nodes can’t be frozen or killed here.',
+        : `${up} of ${nodes.length} servers are left and a lock needs ${needed}: nothing is locked, paid or written.`
+      : 'These servers are yours (REDIS_NODES): they are left alone, so they can’t be frozen or killed here.',
   );
 }
 
 function nodeCard(number) {
   const buttons = Object.entries(LABELS).map(([action, label]) => {
     const button = element('button', { type: 'button', textContent: label, dataset: { action } });
-    button.setAttribute('aria-label', `${label} node ${number}`);
+    button.setAttribute('aria-label', `${label} server ${number}`);
     connect(button, () => `nodes/${number}/${action}`);
     return button;
   });
@@ -90,7 +90,7 @@ function nodeCard(number) {
       element(
         'span',
         {},
-        element('strong', { textContent: `Node ${number}` }),
+        element('strong', { textContent: `Server ${number}` }),
         element('span', { className: 'address' }),
       ),
       element('span', { className: 'state' }),
@@ -109,7 +109,7 @@ function showNode(card, node, index, state) {
   }
 }
 
-/** A restarted node may not vote for a while: it may have forgotten a lock that is still held. */
+/** A restarted server gives no locks for a while: it may have forgotten one that is still held. */
 export function showVotes(state, nowMs) {
   const { children } = document.getElementById('nodes');
   state.stage.nodes.forEach((node, index) => {
@@ -117,9 +117,9 @@ export function showVotes(state, nowMs) {
     const guardMs = node === 'up' ? (state.quarantineUntilMs[address] ?? 0) - nowMs : 0;
     const isRejoining = node === 'up' && state.rejoining.includes(address);
     const text = isRejoining
-      ? '◔ restarted, no vote yet'
+      ? '◔ restarted, gives no locks yet'
       : guardMs > 0
-        ? `◔ votes in ${(guardMs / 1000).toFixed(1)} s`
+        ? `◔ gives locks in ${(guardMs / 1000).toFixed(1)} s`
         : STATES[node];
     setAttribute(
       children[index],

@@ -45,29 +45,29 @@ function showSeat(item, { id, customers }, holdings) {
   setText(item.lastChild, texts[kind]);
 }
 
+/** Failed bookings, by what failed. */
+const FAILURES = {
+  STALE_TOKEN: 'write rejected',
+  LOCK_LOST: 'lock lost',
+  LOCK_BUSY: 'gave up waiting',
+  QUORUM_UNAVAILABLE: 'no majority',
+};
+
 function showCounts({ stage }) {
-  const counts = {
-    booked: stage.booked,
-    'came too late': stage.taken,
-    failed: stage.failed,
-    refunded: stage.refunded,
-  };
-  const list = byId('counts');
-  if (list.children.length === 0) {
-    for (const name of Object.keys(counts)) {
-      list.append(
-        element(
-          'div',
-          {},
-          element('dt', { textContent: name }),
-          element('dd', { id: `count-${name.split(' ').join('-')}` }),
-        ),
-      );
-    }
+  showCount('booked', stage.booked);
+  showCount('came too late', stage.taken);
+  showCount('refunded', stage.refunded);
+  for (const [code, count] of Object.entries(stage.failures))
+    showCount(FAILURES[code] ?? code, count);
+}
+
+function showCount(name, count) {
+  const id = `count-${name.replaceAll(' ', '-')}`;
+  if (!byId(id)) {
+    const parts = [element('dt', { textContent: name }), element('dd', { id })];
+    byId('counts').append(element('div', {}, ...parts));
   }
-  Object.values(counts).forEach((count, index) => {
-    setText(list.children[index].lastChild, String(count));
-  });
+  setText(byId(id), String(count));
 }
 
 function refusalItem({ seatId, customer, worker, token, newerToken }) {
@@ -77,7 +77,7 @@ function refusalItem({ seatId, customer, worker, token, newerToken }) {
     {},
     `${seatName(seatId)}: the late write of ${customer} (worker ${worker}, token `,
     ...wholeToken(token, strong),
-    ') was refused, the database had seen ',
+    ') was rejected, the database had seen ',
     ...(newerToken ? wholeToken(newerToken, strong) : ['a newer token']),
     '. ',
     element('span', { className: 'refund' }),

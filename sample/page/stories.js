@@ -68,7 +68,7 @@ function stepTexts(story, fenced) {
     'lock ran out',
     `${next} has the seat`,
     'wakes up, writes',
-    fenced ? 'refused' : 'sold twice',
+    fenced ? 'rejected' : 'sold twice',
   ];
 }
 
@@ -96,7 +96,7 @@ function holderText(story, state, nowMs) {
     case 'woken':
       return `writes ${customer}`;
     case 'refused':
-      return story.isRefunded ? `${customer} refunded` : `${customer} refused`;
+      return story.isRefunded ? `${customer} refunded` : `${customer} rejected`;
     case 'sold-twice':
       return `${customer} has a ticket`;
     default:
@@ -138,7 +138,7 @@ function verdictText(story) {
     case undefined:
       return 'Not played yet.';
     case 'refused':
-      return `refused${story.isRefunded ? `, ${story.holder.customer} is refunded` : ''}`;
+      return `✓ rejected${story.isRefunded ? `, ${story.holder.customer} is refunded` : ''}`;
     case 'sold-twice':
       return `✗ ${seatName(story.seatId)} is sold twice: to ${story.successor.customer} and to ${story.holder.customer}`;
     case 'seated':
@@ -178,7 +178,7 @@ function currentStep({ stories }) {
 function ended(stories) {
   const texts = stories.flatMap(({ phase, fenced, seatId, reason }) => {
     if (phase === 'refused')
-      return [`${seatName(seatId)}, with the fence: the late write is refused.`];
+      return [`${seatName(seatId)}, with the fence: the late write is rejected.`];
     if (phase === 'sold-twice') return [`${seatName(seatId)}, without the fence: sold twice.`];
     return [`${fenced ? 'With' : 'Without'} the fence: broken off, ${reason}.`];
   });

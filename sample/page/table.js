@@ -54,7 +54,7 @@ function showRow({ children }, { worker, holding, asked, addresses, strong }, no
   showWholeToken(token, holding.token, strong);
   const isKnown = (holding.leaseUntilMs ?? holding.lostAtMs) !== undefined;
   setText(nodes, isKnown ? votes(holding, addresses) : 'asking…');
-  setAttribute(nodes, 'aria-label', `${holding.nodes.length} of ${addresses.length} nodes`);
+  setAttribute(nodes, 'aria-label', `${holding.nodes.length} of ${addresses.length} servers`);
   showValidity(validity, holding, nowMs);
 }
 

@@ -21,7 +21,7 @@ describe('refusedWhileHolding', () => {
 
   it('lists a refusal of a holder whose lock was not reported lost', () => {
     expect(refusedWhileHolding([refusal(1, 'A1')], ['A1'])).toEqual([
-      'ana was refused A1 while holding its lock',
+      'ana was rejected at A1 while holding its lock',
     ]);
   });
 

@@ -5,13 +5,15 @@ const TYPES: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
   '.css': 'text/css; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8',
+  '.svg': 'image/svg+xml',
+  '.woff2': 'font/woff2',
   // Shown as it is: a browser would offer other types for download.
   '.md': 'text/plain; charset=utf-8',
 };
 
 export interface PageFile {
   readonly type: string;
-  readonly text: string;
+  readonly content: Buffer;
 }
 
 /** The files of the page, read once. Only these can be asked for. */
@@ -20,14 +22,16 @@ export class PageFiles {
 
   /**
    * @param folder with nothing but the files of the page.
-   * @param readme what the page links to.
+   * @param others files from elsewhere, by the names under which the page asks for them.
    */
-  constructor(folder: URL, readme: URL) {
-    this.#files.set('README.md', { type: TYPES['.md']!, text: readFileSync(readme, 'utf8') });
-    for (const name of readdirSync(folder)) {
-      const type = TYPES[extname(name)];
-      if (type) this.#files.set(name, { type, text: readFileSync(new URL(name, folder), 'utf8') });
-    }
+  constructor(folder: URL, others: Readonly<Record<string, URL>>) {
+    for (const name of readdirSync(folder)) this.#add(name, new URL(name, folder));
+    for (const [name, place] of Object.entries(others)) this.#add(name, place);
+  }
+
+  #add(name: string, place: URL): void {
+    const type = TYPES[extname(place.pathname)];
+    if (type) this.#files.set(name, { type, content: readFileSync(place) });
   }
 
   find(name: string): PageFile | undefined {

@@ -1,5 +1,6 @@
 import { Controller, Get, NotFoundException, Param, Res } from '@nestjs/common';
 import type { ServerResponse } from 'node:http';
+import { EndlessSale } from '../sale/endless-sale.ts';
 import { PageFiles } from './page-files.ts';
 import { StateStream } from './state-stream.ts';
 
@@ -9,6 +10,7 @@ export class PageController {
   constructor(
     private readonly files: PageFiles,
     private readonly stream: StateStream,
+    private readonly sale: EndlessSale,
   ) {}
 
   @Get()
@@ -19,6 +21,7 @@ export class PageController {
   @Get('events')
   events(@Res() response: ServerResponse): void {
     this.stream.open(response);
+    this.sale.welcomeViewer();
   }
 
   @Get(':name')
@@ -26,6 +29,6 @@ export class PageController {
     const file = this.files.find(name);
     if (!file) throw new NotFoundException();
     response.writeHead(200, { 'Content-Type': file.type, 'Cache-Control': 'no-cache' });
-    response.end(file.text);
+    response.end(file.content);
   }
 }

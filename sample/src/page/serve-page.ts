@@ -37,7 +37,7 @@ export async function servePage(log: StageLog, cleanup: Cleanup, port: number): 
   });
 
   const sale = new EndlessSale(stage);
-  const files = new PageFiles(PAGE_FOLDER, README);
+  const files = new PageFiles(PAGE_FOLDER, OTHER_FILES);
   const nodes = new NodeControls(stage.cluster);
   const { url, application } = await openPage(port, { sale, nodes, stream, files });
   const locks = application.get(LockService);
@@ -55,7 +55,15 @@ export async function servePage(log: StageLog, cleanup: Cleanup, port: number): 
 
 /** Seen from the compiled file: sample/dist/sample/src/page. */
 const PAGE_FOLDER = new URL('../../../../page/', import.meta.url);
-const README = new URL('../../../../../README.md', import.meta.url);
+const ROOT = new URL('../../../../../', import.meta.url);
+const INTER = '@fontsource-variable/inter/files/inter-latin-wght-normal.woff2';
+
+/** The page looks as the site of the documentation does. */
+const OTHER_FILES = {
+  'README.md': new URL('README.md', ROOT),
+  'favicon.ico': new URL('docs/site/public/icon.svg', ROOT),
+  'inter.woff2': new URL(import.meta.resolve(INTER)),
+};
 
 /** Workers go home: what they hold is released. Those that can't, because nodes are away, are not waited for. */
 async function leave(stage: Stage): Promise<void> {

@@ -37,6 +37,7 @@ export class EndlessSale {
   readonly #reservedSeats = new Set<string>();
   #isFenced = true;
   #isFreezing = false;
+  #hasViewer = false;
   #running: Promise<void> | undefined;
 
   constructor(
@@ -75,7 +76,7 @@ export class EndlessSale {
     this.stage.log.append({ type: 'fence-switched', isOn });
     this.stage.tell(
       isOn
-        ? 'fencing is on: the database refuses old tokens'
+        ? 'fencing is on: the database rejects old tokens'
         : 'fencing is off: only the lock protects the seats',
     );
   }
@@ -90,6 +91,18 @@ export class EndlessSale {
     const casts = this.#cast(kinds);
     this.#isFreezing = true;
     void this.#freeze(casts);
+  }
+
+  /** Plays the story with the fence and without it for the first who looks, before anything is pressed. */
+  welcomeViewer(): void {
+    if (this.#hasViewer || this.#isFreezing) return;
+    this.#hasViewer = true;
+    try {
+      this.beginFreeze([true, false]);
+    } catch (error) {
+      // A worker is gone. Who pushes the button learns that.
+      if (!(error instanceof SaleConflict)) throw error;
+    }
   }
 
   /** Holders at workers that serve nobody if possible; one more worker serves all successors. */

@@ -23,12 +23,12 @@ export class NodeControls {
    */
   async apply(number: number, action: NodeAction): Promise<void> {
     const node = this.cluster.nodes[number - 1];
-    if (!node) throw new SaleConflict(`There is no node ${number}.`);
+    if (!node) throw new SaleConflict(`There is no server ${number}.`);
     if (!this.cluster.canFault)
       throw new SaleConflict('The servers of REDIS_NODES are left alone.');
-    if (this.#changing.has(node)) throw new SaleConflict(`Node ${number} is being changed.`);
+    if (this.#changing.has(node)) throw new SaleConflict(`Server ${number} is being changed.`);
     if (!POSSIBLE[node.state].includes(action)) {
-      throw new SaleConflict(`Node ${number} is ${node.state}: it can't ${action}.`);
+      throw new SaleConflict(`Server ${number} is ${node.state}: it can't ${action}.`);
     }
     this.#changing.add(node);
     try {

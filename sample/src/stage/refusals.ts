@@ -12,7 +12,7 @@ export function refusedWhileHolding(
     if (event.type !== 'booking-ended' || event.result.error?.code !== 'STALE_TOKEN') return [];
     const { worker, seatId, customer } = event.result;
     if (!seats.includes(seatId) || wasLost(events, worker, `seat:${seatId}`)) return [];
-    return [`${customer} was refused ${seatId} while holding its lock`];
+    return [`${customer} was rejected at ${seatId} while holding its lock`];
   });
 }
 

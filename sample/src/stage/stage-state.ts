@@ -1,3 +1,4 @@
+import type { BookingResult } from './booking-result.ts';
 import type { NodeState, StageEvent, WorkerState } from './stage-event.ts';
 import type { SummaryRow } from './summary.ts';
 
@@ -11,6 +12,8 @@ export interface StageState {
   readonly booked: number;
   readonly taken: number;
   readonly failed: number;
+  /** Bookings that failed, by the code of their error. */
+  readonly failures: Readonly<Record<string, number>>;
   readonly refunded: number;
   readonly summary: readonly SummaryRow[];
 }
@@ -23,6 +26,7 @@ export const INITIAL_STATE: StageState = Object.freeze({
   booked: 0,
   taken: 0,
   failed: 0,
+  failures: {},
   refunded: 0,
   summary: [],
 });
@@ -47,10 +51,18 @@ export function after(state: StageState, event: StageEvent): StageState {
     case 'step':
       return event.step.name === 'refunded' ? { ...state, refunded: state.refunded + 1 } : state;
     case 'booking-ended':
-      return { ...state, [event.result.outcome]: state[event.result.outcome] + 1 };
+      return withResult(state, event.result);
     case 'summary':
       return { ...state, summary: event.rows };
     default:
       return state;
   }
+}
+
+function withResult(state: StageState, { outcome, error }: BookingResult): StageState {
+  const counted = { ...state, [outcome]: state[outcome] + 1 };
+  if (!error) return counted;
+  const code = error.code ?? error.name;
+  const before = state.failures[code] ?? 0;
+  return { ...counted, failures: { ...state.failures, [code]: before + 1 } };
 }

@@ -48,7 +48,7 @@ export class Stage {
       Cluster.start(({ number, state }) => log.append({ type: 'node', node: number, state })).then(
         (started) => {
           cleanup.adopt(() => started.stop());
-          tell(`${started.nodes.length} nodes: ${started.description}`);
+          tell(`${started.nodes.length} servers: ${started.description}`);
           return started;
         },
       ),
@@ -132,7 +132,7 @@ async function startWorkers(
   });
   log.append({
     type: 'narrated',
-    text: `starting ${WORKERS} workers, which wait until new servers may vote (one TTL)`,
+    text: `starting ${WORKERS} workers, which wait until new servers give locks (one ttl)`,
   });
   await Promise.all(workers.map((worker) => worker.ready()));
   return workers;

@@ -18,7 +18,7 @@ export function statusLine(
   const progress = total === 0 ? '' : `${paint('cyan', bar)}  `;
   const nodes = state.nodes.map((node) => nodeMark(node, paint)).join('');
   const workers = state.workers.map((worker) => workerMark(worker, paint)).join('');
-  const line = `${seconds(elapsedMs)}  ${progress}nodes ${nodes}  workers ${workers}`;
+  const line = `${seconds(elapsedMs)}  ${progress}servers ${nodes}  workers ${workers}`;
   if (width < WIDTH_WITH_COUNTS) return line;
   return `${line}  booked ${state.booked}  too late ${state.taken}  failed ${state.failed}  refunded ${state.refunded}`;
 }

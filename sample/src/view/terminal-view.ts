@@ -10,7 +10,7 @@ const STATUS_INTERVAL_MS = 100;
 const CLEAR_LINE = '\r\u001B[2K';
 
 export interface TerminalViewOptions {
-  /** Tell of bookings that went as usual. @default true */
+  /** Tell of what is usual in a sale. @default true */
   readonly showsSales?: boolean;
 }
 
@@ -59,7 +59,7 @@ export class TerminalView {
       this.print(`\n${summaryTable(event.rows, this.output.columns ?? 120, this.#paint)}`);
       return;
     }
-    if (!this.#showsSales && isUsualSale(event)) return;
+    if (!this.#showsSales && isOfSale(event)) return;
     const line = timelineLine(event, this.#showsEveryStep, this.#paint);
     if (line !== undefined) this.print(`${seconds(atMs)}    ${line}`);
   }
@@ -74,6 +74,8 @@ export class TerminalView {
   }
 }
 
-function isUsualSale(event: StageEvent): boolean {
+/** Something that happens all the time in a sale: bookings, and what workers log about slow servers. */
+function isOfSale(event: StageEvent): boolean {
+  if (event.type === 'logged') return true;
   return event.type === 'step' && ['booked', 'found-taken'].includes(event.step.name);
 }

@@ -22,7 +22,10 @@ function lineOf(event: StageEvent, showsEveryStep: boolean, paint: Paint): strin
     case 'act-skipped':
       return `${paint('bold', event.title)}: ${paint('yellow', `not played, ${event.reason}`)}`;
     case 'node':
-      return paint(event.state === 'up' ? 'green' : 'red', `node ${event.node} is ${event.state}`);
+      return paint(
+        event.state === 'up' ? 'green' : 'red',
+        `server ${event.node} is ${event.state}`,
+      );
     case 'worker':
       return event.state === 'stopped'
         ? paint('red', `worker ${event.worker} is stopped`)
@@ -58,7 +61,7 @@ function stepLine(
     case 'refused':
       return paint(
         ['bold', 'red'],
-        `${who} refused: the database has seen ${newerToken ?? 'a newer token'}`,
+        `${who} rejected: the database has seen ${newerToken ?? 'a newer token'}`,
       );
     case 'refunded':
       return paint('yellow', `${who} refunded`);

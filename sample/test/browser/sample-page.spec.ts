@@ -3,6 +3,7 @@ import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { eventually } from '../../../test/support/eventually.ts';
 import { accessibilityFaults, makeInaccessible } from './support/accessibility.ts';
 import { startChromium } from './support/chromium.ts';
+import { numbersOf, TOO_WIDE_TOKENS } from './support/in-page.ts';
 import { ServedSample } from './support/served-sample.ts';
 
 /** The page as people use it: every case pushes real buttons and waits for what the page then shows. */
@@ -25,7 +26,7 @@ afterAll(async () => {
   await sample?.end();
 });
 
-/** Opens the page, waits until it lives, and closes it in the end. Errors of the page fail the test. */
+/** Opens the page, waits until it lives and the story that its first viewer sees is over, and closes it in the end. Errors of the page fail the test. */
 async function onPage(
   use: (page: Page) => Promise<void>,
   options: BrowserContextOptions = {},
@@ -39,6 +40,8 @@ async function onPage(
     page.setDefaultTimeout(PATIENCE.timeout);
     await page.goto(url);
     await page.getByRole('status').filter({ hasText: 'Live' }).waitFor();
+    await page.locator('.scene[data-phase="sold-twice"]').waitFor();
+    await untilFreezeIsOver(page);
     await use(page);
     expect(errors).toEqual([]);
   } finally {
@@ -67,19 +70,6 @@ async function untilFreezeIsOver(page: Page): Promise<void> {
   await page.locator('#freeze-holder[aria-disabled="false"]').waitFor();
 }
 
-/** Runs in the page: the numbers in a text, whatever their digits are grouped with. */
-function numbersOf({ textContent }: { readonly textContent: string | null }): number[] {
-  const text = textContent ?? '';
-  return [...text.matchAll(/\d[\d\u202f]*/gu)].map(([digits]) =>
-    Number(digits.replace(/\D/gu, '')),
-  );
-}
-
-/** Script for the page: tokens that reach over the edge of what they are drawn in. */
-const TOO_WIDE_TOKENS = `[...document.querySelectorAll('.drawing .token')]
-  .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)
-  .map(({ textContent }) => textContent)`;
-
 describe('the page of the sample', () => {
   it('shows five nodes, the seats, and which worker holds what with which token for how long', async () => {
     await onPage(async (page) => {
@@ -98,15 +88,25 @@ describe('the page of the sample', () => {
     });
   });
 
+  it('plays both stories once for its first viewer, and says what failed in them', async () => {
+    // Nobody has pressed anything yet, and the second page does not play them again.
+    await onPage(async (page) => {
+      expect(await page.locator('#story').textContent()).toMatch(/rejected.*sold twice/);
+      for (const id of ['refusal-count', 'double-count', 'count-write-rejected', 'count-lock-lost'])
+        expect([id, await page.locator(`#${id}`).textContent()]).toEqual([id, '1']);
+      expect(await page.locator('#counts').textContent()).not.toContain('failed');
+    });
+  });
+
   it('says what package this is and what fencing means, and links to its README', async () => {
     await onPage(async (page) => {
       expect(await page.title()).toContain('nestjs-fenced-lock');
       expect(await page.locator('h1').textContent()).toContain('nestjs-fenced-lock');
       // Header before anything is pressed: what is going to be shown, and what to look for.
       const header = (await page.locator('header p').first().textContent())!.replace(/\s+/g, ' ');
-      expect(header).toContain('Locks for NestJS on a majority of five Redis nodes');
+      expect(header).toContain('Locks for NestJS on a majority of five Redis servers');
       expect(header).toMatch(
-        /Play both stops two holders .* refused with the fence, .* sold twice/,
+        /Play both stops two holders .* rejected with the fence, .* sold twice/,
       );
       await page.getByRole('link', { name: 'About this package' }).click();
       await page.getByText('# nestjs-fenced-lock').waitFor();
@@ -134,18 +134,18 @@ describe('the page of the sample', () => {
   it('goes on booking while a node is frozen, and while another one is killed', async () => {
     await onPage(async (page) => {
       const [second, third] = [page.locator('.node').nth(1), page.locator('.node').nth(2)];
-      await page.getByRole('button', { name: 'Freeze node 2' }).click();
+      await page.getByRole('button', { name: 'Freeze server 2' }).click();
       await second.filter({ hasText: 'frozen' }).waitFor();
-      await page.getByRole('button', { name: 'Kill node 3' }).click();
+      await page.getByRole('button', { name: 'Kill server 3' }).click();
       await third.filter({ hasText: 'killed' }).waitFor();
       await expectMoreBookings(page, 3);
       await page.locator('#holders').getByText('3/5').first().waitFor();
 
-      await page.getByRole('button', { name: 'Heal node 2' }).click();
-      await page.getByRole('button', { name: 'Heal node 3' }).click();
+      await page.getByRole('button', { name: 'Heal server 2' }).click();
+      await page.getByRole('button', { name: 'Heal server 3' }).click();
       await second.filter({ hasText: 'up' }).waitFor();
       // Node may have forgotten a lock that is still held.
-      await third.filter({ hasText: /votes in \d\.\d s/ }).waitFor();
+      await third.filter({ hasText: /gives locks in \d\.\d s/ }).waitFor();
       await third.filter({ hasText: 'up' }).waitFor();
       await page.locator('#holders').getByText('5/5').first().waitFor();
       expect(await page.locator('.node[data-state="up"]').count()).toBe(5);
@@ -156,17 +156,17 @@ describe('the page of the sample', () => {
     await onPage(async (page) => {
       const doubles = await page.locator('#double-count').textContent();
       for (const number of [1, 2, 3]) {
-        await page.getByRole('button', { name: `Freeze node ${number}` }).click();
+        await page.getByRole('button', { name: `Freeze server ${number}` }).click();
         await page
           .locator('.node')
           .nth(number - 1)
           .filter({ hasText: 'frozen' })
           .waitFor();
       }
-      await page.locator('#quorum').filter({ hasText: '2 of 5 nodes are left' }).waitFor();
+      await page.locator('#quorum').filter({ hasText: '2 of 5 servers are left' }).waitFor();
       await page.locator('#timeline').getByText('QUORUM_UNAVAILABLE').first().waitFor();
       for (const number of [1, 2, 3]) {
-        await page.getByRole('button', { name: `Heal node ${number}` }).click();
+        await page.getByRole('button', { name: `Heal server ${number}` }).click();
       }
       await page.locator('#quorum').waitFor({ state: 'hidden' });
       await expectMoreBookings(page, 2);
@@ -188,7 +188,7 @@ describe('the page of the sample', () => {
         .waitFor();
       const newest = refusals.first();
       await newest.filter({ hasText: 'is refunded' }).waitFor();
-      const [, token, newer] = /token (\d+)\) was refused, the database had seen (\d+)/.exec(
+      const [, token, newer] = /token (\d+)\) was rejected, the database had seen (\d+)/.exec(
         (await newest.textContent()) ?? '',
       )!;
       expect(BigInt(newer!)).toBeGreaterThan(BigInt(token!));
@@ -207,7 +207,7 @@ describe('the page of the sample', () => {
           .filter({ hasText: `${number} of 5` })
           .waitFor();
       }
-      await page.locator('#story').filter({ hasText: 'the late write is refused' }).waitFor();
+      await page.locator('#story').filter({ hasText: 'the late write is rejected' }).waitFor();
       await scene.locator('.verdict').filter({ hasText: 'is refunded' }).waitFor();
       const [old, newer] = await scene.locator('.verdict b').evaluate(numbersOf);
       expect(old).toBeLessThan(newer!);
@@ -217,7 +217,7 @@ describe('the page of the sample', () => {
       expect(await scene.locator('.verdict b').textContent()).toMatch(
         /^…[\d\u202f]+ < …[\d\u202f]+ ✗$/u,
       );
-      expect(await scene.locator('.steps [aria-current="step"]').textContent()).toBe('refused');
+      expect(await scene.locator('.steps [aria-current="step"]').textContent()).toBe('rejected');
       await untilFreezeIsOver(page);
     });
   });
@@ -331,10 +331,10 @@ describe('the page of the sample', () => {
       await page.locator('#fence[aria-checked="true"]').waitFor();
 
       await page.keyboard.press('Tab');
-      expect(await focused.getAttribute('aria-label')).toBe('Freeze node 1');
+      expect(await focused.getAttribute('aria-label')).toBe('Freeze server 1');
       await page.keyboard.press('Enter');
       await page.locator('.node').first().filter({ hasText: 'frozen' }).waitFor();
-      expect(await focused.getAttribute('aria-label')).toBe('Freeze node 1');
+      expect(await focused.getAttribute('aria-label')).toBe('Freeze server 1');
       await page.keyboard.press('Tab');
       await page.keyboard.press('Tab');
       await page.keyboard.press('Enter');

@@ -96,7 +96,7 @@ describe('the server of the page', () => {
     const headers = { host: url.host, origin: url.origin };
     expect((await send('POST', '/controls/nodes/9/freeze', headers)).status).toBe(409);
     expect((await send('POST', '/controls/nodes/1/heal', headers)).text).toContain(
-      "Node 1 is up: it can't heal.",
+      "Server 1 is up: it can't heal.",
     );
     expect((await send('POST', '/controls/nodes/1/melt', headers)).status).toBe(400);
     expect((await send('POST', '/controls/nodes/one/kill', headers)).status).toBe(400);

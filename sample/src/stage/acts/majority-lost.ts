@@ -9,10 +9,10 @@ export const majorityLost: Act = {
   title: 'A majority is lost, and heals',
   promises: [
     { id: 'nothingLocked', text: 'without a majority nothing is locked, paid or written' },
-    { id: 'clearError', text: 'the error says so, and names the nodes that are gone' },
+    { id: 'clearError', text: 'the error says so, and names the servers that are gone' },
     {
       id: 'resumes',
-      text: 'a customer who waits through the outage is served when nodes are back',
+      text: 'a customer who waits through the outage is served when servers are back',
     },
     ...salePromises(),
   ],
@@ -25,9 +25,9 @@ export const majorityLost: Act = {
         cluster.node(2).freeze(),
         cluster.node(3).freeze(),
       ]);
-      stage.tell('2 of 5 nodes are left; a lock needs 3 votes');
+      stage.tell('2 of 5 servers are left; a lock needs 3 of them');
       await observeOutage(stage);
-      stage.tell('fay asks while the nodes come back');
+      stage.tell('fay asks while the servers come back');
       const waiting = stage.worker(3).book('E1', 'fay');
       await cluster.healAll();
       const served = await waiting;
@@ -76,6 +76,6 @@ async function observeOutage(stage: Stage): Promise<void> {
   );
   for (const { address, message } of results[0]?.error?.causes ?? []) {
     const node = stage.cluster.nodes.find((each) => each.address === address);
-    stage.tell(`  node ${node?.number ?? '?'} (${address}): ${message}`);
+    stage.tell(`  server ${node?.number ?? '?'} (${address}): ${message}`);
   }
 }

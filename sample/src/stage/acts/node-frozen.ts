@@ -14,13 +14,15 @@ export const nodeFrozen: Act = {
     try {
       await sellDuring(stage, FIRST_SEATS, CUSTOMERS, async () => {
         await stage.cluster.node(2).freeze();
-        stage.tell('node 1 is dead, node 2 takes requests and says nothing: 3 of 5 nodes are left');
+        stage.tell(
+          'server 1 is dead, server 2 takes requests and says nothing: 3 of 5 servers are left',
+        );
       });
       await stage.sell(LATER_SEATS, CUSTOMERS);
       await observeSale(stage, [...FIRST_SEATS, ...LATER_SEATS]);
     } finally {
       await stage.cluster.healAll();
     }
-    stage.tell('node 1 came back without its data: it votes again after the restart guard');
+    stage.tell('server 1 came back without its data: it gives locks again after the restart guard');
   },
 };

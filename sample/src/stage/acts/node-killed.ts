@@ -7,13 +7,13 @@ const CUSTOMERS = ['dan', 'eve', 'fay'];
 
 /** A Redis server dies in the middle of the sale. It stays dead for the next act. */
 export const nodeKilled: Act = {
-  title: 'A node is killed',
+  title: 'A server is killed',
   promises: salePromises(),
   needsFaults: true,
   async play(stage) {
     await sellDuring(stage, FIRST_SEATS, CUSTOMERS, async () => {
       await stage.cluster.node(1).kill();
-      stage.tell('4 of 5 nodes are left; a lock needs 3 votes');
+      stage.tell('4 of 5 servers are left; a lock needs 3 of them');
     });
     await stage.sell(LATER_SEATS, CUSTOMERS);
     await observeSale(stage, [...FIRST_SEATS, ...LATER_SEATS]);

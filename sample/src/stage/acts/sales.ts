@@ -7,7 +7,7 @@ import type { Promised } from '../summary.ts';
 export const SALE_PROMISES = {
   soldOnce: 'every seat is sold, to one customer',
   settled: 'customers who paid have a seat, and the others paid nothing',
-  exclusive: 'the database refuses no worker that holds the lock',
+  exclusive: 'the database rejects no worker that holds the lock',
   ordered: 'the token grows with every holder of a seat',
 } as const;
 

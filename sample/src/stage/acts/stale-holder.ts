@@ -9,8 +9,8 @@ export const staleHolder: Act = {
   title: 'A holder comes back from the dead',
   promises: [
     { id: 'passesOn', text: 'the seat of a stopped holder goes to the next one' },
-    { id: 'refuses', text: 'the late write is refused by the database' },
-    { id: 'refunds', text: 'the refused customer is refunded, the seated one is not' },
+    { id: 'refuses', text: 'the late write is rejected by the database' },
+    { id: 'refunds', text: 'the rejected customer is refunded, the seated one is not' },
     { id: 'ordered', text: 'the token grows with every holder of a seat' },
   ],
   showsEveryStep: true,
