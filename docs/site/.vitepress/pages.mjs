@@ -47,9 +47,10 @@ export function targetOf(file, href) {
   return { path, anchor: anchor === undefined ? '' : `#${anchor}` };
 }
 
-/** Rows of the tables of an index: a page, its name, and what it has. */
+/** Entries of an index, in lists and in tables: a page, its name, and what it has. */
 export function entriesOf(index, source = textOf(index)) {
-  return [...source.matchAll(/^\| *\[([^\]]+)\]\(([^)#]+\.md)\) *\| *(.*?) *\|$/gm)]
+  const entry = /^(?:- |\| *)\[([^\]]+)\]\(([^)#]+\.md)\)(?:: | *\| *)(.*?) *\|?$/gm;
+  return [...source.matchAll(entry)]
     .map(([, text, href, says]) => ({ text, file: join(dirname(index), href), says }))
     .filter(({ file }) => isPage(file));
 }
