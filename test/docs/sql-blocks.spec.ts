@@ -41,6 +41,7 @@ const POSTGRES = sqlOf('docs/fencing/postgresql.md');
 const MYSQL = sqlOf('docs/fencing/mysql.md');
 const SQLITE = sqlOf('docs/fencing/sqlite.md');
 const REPAIR = sqlOf('docs/fencing/README.md');
+const [ON_POSTGRES, ON_MYSQL, ON_SQLITE] = sqlOf('docs/internals/fence-sql.md');
 
 const TABLE = 'redlock_fence';
 const LATER = { value: 2_000_000_000_000_000, keys: ['seat:12A'], holder: 'future' };
@@ -73,10 +74,10 @@ describe('on PostgreSQL', () => {
     expect(sqlOf(page).flatMap(statementsOf)).toContain(ddl);
   });
 
-  it('the statement of postgresql.md is the one that the fence sends, and refuses an older token', async () => {
-    expect(plain(POSTGRES[1]!)).toBe(plain(sentTo('postgresql')[0]!));
+  it('the statement of fence-sql.md is the one that the fence sends, and refuses an older token', async () => {
+    expect(plain(ON_POSTGRES!)).toBe(plain(sentTo('postgresql')[0]!));
     const advance = (value: number) =>
-      database.pool.query(POSTGRES[1]!, ['statement', String(value), `holder-${value}`]);
+      database.pool.query(ON_POSTGRES!, ['statement', String(value), `holder-${value}`]);
     const row = { resource: 'statement', token: '7', holder: 'holder-7' };
     expect((await advance(7)).rows).toMatchObject([row]);
     await expect(advance(6)).rejects.toMatchObject({ code: '22P02' });
@@ -87,7 +88,7 @@ describe('on PostgreSQL', () => {
     try {
       // Roles belong to the server, which other tests use, too.
       await client.query('BEGIN; CREATE ROLE app');
-      await client.query(POSTGRES[2]!);
+      await client.query(POSTGRES[1]!);
       const { rows } = await client.query(
         "SELECT unnest(rolconfig) AS setting FROM pg_roles WHERE rolname = 'app' ORDER BY 1",
       );
@@ -112,8 +113,8 @@ describe('on MariaDB', () => {
     expect(plain(MYSQL[0]!)).toBe(plain(mysqlFence(database.pool).ddl()));
   });
 
-  it('the statements of mysql.md are those that the fence sends, and keep the newer token', async () => {
-    const [upsert, select, mark, check] = statementsOf(MYSQL[1]!);
+  it('the statements of fence-sql.md are those that the fence sends, and keep the newer token', async () => {
+    const [upsert, select, mark, check] = statementsOf(ON_MYSQL!);
     expect([upsert, select, mark, check]).toEqual(sentTo('mysql').map(unnumbered));
     const advance = async (connection: Connection, value: number) => {
       await connection.query(upsert!, [hex('statement'), String(value), hex(`holder-${value}`)]);
@@ -143,9 +144,10 @@ describe('on MariaDB', () => {
 describe('on SQLite', () => {
   const database = new Database(':memory:');
   afterAll(() => void database.close());
-  const [table, begin, advance, mark, check, commit] = statementsOf(SQLITE[0]!);
+  const [table] = statementsOf(SQLITE[0]!);
+  const [begin, advance, mark, check, commit] = statementsOf(ON_SQLITE!);
 
-  it('the table and the statements of sqlite.md are those of the fence, and keep the newer token', () => {
+  it('the table of sqlite.md and the statements of fence-sql.md are those of the fence, and keep the newer token', () => {
     expect(table).toBe(plain(sqliteFence(database).ddl()));
     expect([advance, mark, check]).toEqual(sentTo('sqlite').map(unnumbered));
     database.exec(`${table}; ${begin};`);
