@@ -76,7 +76,7 @@ while A[value] do
   local lock, floor, isDone, reply = K[key], values[key + 1], true, nil
   local last = key + 1
   local isKnown = not changed[lock]
-  if isKnown and what == 'r1' and values[key] == a then
+  if isKnown and what == 'r1' and values[key] == a and #c == 1 then
     last, reply = key, free(lock, a, c)
     changed[lock] = true
   elseif isKnown and what == 'a2' and low and not values[key] and (not floor or #floor == 33 and a > floor)

@@ -216,16 +216,20 @@ export const RELEASE_TEXT = `
 -- A service that passes on a lock which was held stands in no line for it any more, whichever servers granted it.
 -- KEYS: lock1 [lock2 ...] of a lock that was held; lock1 floor1 [lock2 floor2 ...] of an abandoned attempt
 -- ARGV: holder o, granted (1 = was held; 0 = abandoned, its ballot is forgotten), pass (1 = it is the turn of the next in line;
---   0 = one that was held stays with the processes of o for a moment)
+--   0 = one that was held stays with the processes of o for a moment; keep <ms> = it stays held for so long at most, no more)
 -- Returns how many locks were deleted.
 local call, K, A = redis.call, KEYS, ARGV
 --NEXT
 local holder, granted, pass = A[1], A[2], A[3]
 local mark = string.sub(string.match(holder, '^#?(.*)'), 1, 8)
-local leaves, deleted = granted == '1' and pass == '1', 0
+local leaves, keep, deleted = granted == '1' and pass == '1', tonumber(string.match(pass, '^keep (%d+)')), 0
 for i = 1, #K, granted == '1' and 1 or 2 do
   local queue, value = K[i] .. '#queue', call('GET', K[i])
   local isOwn = value == holder or leaves and value == '#' .. mark
+  if keep then
+    if isOwn and call('PTTL', K[i]) > keep then call('PEXPIRE', K[i], keep) end
+    isOwn = false
+  end
   if isOwn then
     if granted ~= '1' then -- before the lock goes, so that a failure leaves both
       local floor = call('GET', K[i + 1])

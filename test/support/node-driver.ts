@@ -11,6 +11,7 @@ import type {
   NodeFacts,
   NodeFailure,
   ReleaseReply,
+  ReleaseRequest,
   WaitReply,
 } from '../../lib/core/nodes/lock-node.ts';
 import { eventually } from './eventually.ts';
@@ -91,9 +92,10 @@ export class NodeDriver implements LockNodeListener {
   release(
     names: LockNames,
     holder: string,
-    { granted = true, pass = true } = {},
+    options: Partial<Pick<ReleaseRequest, 'granted' | 'pass' | 'keepMs'>> = {},
   ): Promise<ReleaseReply> {
-    return this.ask((settle) => this.node.release({ names, holder, granted, pass }, settle));
+    const request = { names, holder, granted: true, pass: true, ...options };
+    return this.ask((settle) => this.node.release(request, settle));
   }
 
   wait(names: LockNames, mark: string, channel: string, ticket = 0): Promise<WaitReply> {

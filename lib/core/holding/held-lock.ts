@@ -10,8 +10,10 @@ import type { AboutLock } from '../events.ts';
 import { FencingToken } from '../fencing-token.ts';
 import type { Lock, OwnLock } from '../lock.ts';
 import { Alarm } from '../nodes/deadlines.ts';
+import { NodeNames } from '../nodes/node-names.ts';
 import { inModuleContext } from '../system-environment.ts';
 import type { Granted, LockCall } from '../voting/attempt.ts';
+import { driftMs } from '../voting/vote-round.ts';
 import type { KeyLock, KeyRecord } from './key-table.ts';
 import { Lease } from './lease.ts';
 import { ReleaseRound, type LockRoom } from './release.ts';
@@ -171,8 +173,10 @@ export class HeldLock implements KeyLock {
     const keepMs = isTimeLeft ? this.#lease.validUntilMs - nowMs : 0;
     const mustKeepMs = wasGiven ? this.grant.startedAtMs + settings.minHoldMs - nowMs : 0;
     if (keepMs > 0) this.#keepFor(keepMs);
-    else if (reason === 'closed' && mustKeepMs > 0) this.#free(false);
-    else this.#free(true);
+    else if (reason === 'closed' && mustKeepMs > 0) {
+      this.#expireIn(mustKeepMs);
+      this.#free(false);
+    } else this.#free(true);
     this.#room.set.outgoing.flush(); // Code of users runs now and may take its time.
     const { events } = this.#room.set;
     const heldMs = nowMs - this.grant.startedAtMs;
@@ -198,8 +202,10 @@ export class HeldLock implements KeyLock {
     // Nothing ran under one that never reached its holder, and it was not reported as acquired.
     const wasGiven = this.#state === 'held';
     const keepMs = wasGiven ? this.call.settings.minHoldMs - heldMs : 0;
-    if (keepMs > 0) this.#keepFor(keepMs);
-    else this.#free(true);
+    if (keepMs > 0) {
+      this.#keepFor(keepMs);
+      this.#expireIn(keepMs);
+    } else this.#free(true);
     if (wasGiven && events.takesOrdinary) events.emit({ type: 'released', ...this.about, heldMs });
     this.#room.onEnd();
   }
@@ -208,6 +214,16 @@ export class HeldLock implements KeyLock {
     this.#lease.stopExtending();
     this.#state = 'timed';
     this.#setTimer(Math.ceil(keepMs), () => this.#free(true));
+  }
+
+  /** Nobody uses it any more: the nodes keep it for so long at most, also if this process ends before its timer fires. */
+  #expireIn(keptMs: number): void {
+    this.#lease.stopExtending();
+    const { set } = this.#room;
+    const names = new NodeNames(set.options.keyPrefix, this.call.keys);
+    const keepMs = Math.ceil(keptMs + driftMs(keptMs, set.options.driftFactor));
+    const request = { names, holder: this.grant.holder, granted: true, pass: false, keepMs };
+    set.release(this.mayHold, request, set.clock.nowMs + keepMs);
   }
 
   /** The holder has released it, and sections that joined it still run. */

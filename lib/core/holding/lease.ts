@@ -78,6 +78,8 @@ export class Lease extends Deadline {
   stopExtending(): void {
     this.#nextExtensionMs = this.#overdueAtMs = Number.POSITIVE_INFINITY;
     this.#keeps = false;
+    // A node that has to be joined again would be asked once more, after the release.
+    for (const extension of this.#open ?? []) extension.cancel();
   }
 
   /** Asks all nodes once to extend the lock. Never rejects. */
@@ -109,8 +111,7 @@ export class Lease extends Deadline {
   end(): void {
     this.#ended = true;
     this.#set.alarms.cancel(this);
-    // A node that has to be joined again would be asked once more, after the release.
-    for (const extension of this.#open ?? []) extension.cancel();
+    this.stopExtending();
   }
 
   onDeadline(): void {

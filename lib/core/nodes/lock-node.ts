@@ -203,6 +203,8 @@ export interface ReleaseRequest {
    * is kept for its own process for a moment.
    */
   readonly pass: boolean;
+  /** Nothing but this: a lock that was held ends by itself after so many whole milliseconds, if not before. */
+  readonly keepMs?: number;
 }
 
 export type ReleaseReply = { readonly kind: 'released'; readonly deleted: number } | NodeFailure;

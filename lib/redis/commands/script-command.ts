@@ -106,8 +106,11 @@ function valuesOf(request: ScriptRequest): string {
     const ballot = String(request.ballot).padStart(16, '0');
     return bulk(ballot) + bulk(request.holder) + bulk(request.ttlMs);
   }
-  if ('granted' in request)
-    return bulk(request.holder) + FLAGS[Number(request.granted)] + FLAGS[Number(request.pass)];
+  if ('granted' in request) {
+    const { holder, granted, pass, keepMs } = request;
+    const next = keepMs === undefined ? FLAGS[Number(pass)] : bulk(`keep ${keepMs}`);
+    return bulk(holder) + FLAGS[Number(granted)] + next;
+  }
   return bulk(request.member) + bulk(request.ticket) + bulk(request.lifeMs);
 }
 

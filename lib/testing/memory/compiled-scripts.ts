@@ -269,10 +269,16 @@ return [];
 };
 let $holder = $A[1], $granted = $A[2], $pass = $A[3];
 let $mark = R.sub(R.match($holder, "^#?(.*)")[0], 1, 8);
-let $leaves = (($granted === "1") && ($pass === "1")), $deleted = 0;
+let $leaves = (($granted === "1") && ($pass === "1")), $keep = R.tonumber(...R.match($pass, "^keep (%d+)")), $deleted = 0;
 for (let $i = 1, end = R.length($K); $i <= end; $i += R.or((($granted === "1") && 1), () => 2)) {
 let $queue = (R.text($K[$i]) + "#queue"), $value = R.call("GET", $K[$i]);
 let $isOwn = (($value === $holder) || R.and($leaves, () => ($value === ("#" + R.text($mark)))));
+if (R.isTrue($keep)) {
+if ((R.isTrue($isOwn) && (R.call("PTTL", $K[$i]) > $keep))) {
+R.call("PEXPIRE", $K[$i], $keep);
+}
+$isOwn = false;
+}
 if (R.isTrue($isOwn)) {
 if (($granted !== "1")) {
 let $floor = R.call("GET", $K[(R.number($i) + 1)]);

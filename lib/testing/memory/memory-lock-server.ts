@@ -140,9 +140,10 @@ export class MemoryLockServer {
     return this.#vote(start, scripts.extend, keys, values, replies.parseExtendReply);
   }
 
-  release({ names, holder, granted, pass }: port.ReleaseRequest): port.ReleaseReply {
+  release({ names, holder, granted, pass, keepMs }: port.ReleaseRequest): port.ReleaseReply {
     const keys = granted ? names.locks : names.pairs;
-    const values = [holder, Number(granted), Number(pass)];
+    const next = keepMs === undefined ? Number(pass) : `keep ${keepMs}`;
+    const values = [holder, Number(granted), next];
     return this.#run(scripts.release, keys, values, replies.parseReleaseReply);
   }
 

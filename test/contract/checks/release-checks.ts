@@ -56,6 +56,26 @@ export const releaseChecks: readonly ContractCheck[] = [
     },
   },
   {
+    name: 'release: with a time the lock stays as long for its holder alone, and never longer than it would',
+    async run(harness) {
+      const { names, lock, client, ballot } = await oneKey(harness);
+      const holder = 'holder..-1';
+      await client.acquire(names, holder, ballot);
+      const [later, other, kept, refused] = await Promise.all([
+        client.release(names, holder, { keepMs: 10 * TTL_MS }),
+        client.release(names, 'holder..-2', { keepMs: 1 }),
+        client.release(names, holder, { keepMs: TTL_MS / 2 }),
+        client.acquire(names, 'holder..-3', ballot + 1),
+      ]);
+      expect([later, other, kept]).toEqual(Array(3).fill({ kind: 'released', deleted: 0 }));
+      expect(refused).toMatchObject({ kind: 'held', holder });
+      const { remainingMs } = (await harness.readLock(lock))!;
+      expect(remainingMs).toBeLessThanOrEqual(TTL_MS / 2);
+      expect(remainingMs).toBeGreaterThan(0);
+      expect(await client.release(names, holder)).toEqual({ kind: 'released', deleted: 1 });
+    },
+  },
+  {
     name: 'release: works before the join, and where the server forgot the scripts',
     async run(harness) {
       const { names, lock, client, ballot } = await oneKey(harness);

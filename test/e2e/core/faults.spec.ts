@@ -174,6 +174,19 @@ describe('three nodes without faults', () => {
     expect(tokens).toHaveLength(45);
   });
 
+  it('a lock whose work, or process, ends before its minHold is kept for what is left of that, and not for its ttl', async () => {
+    const { redlock } = await cluster.process({ ttl: '1h', minHold: '1m' });
+    const [quick, closed] = [cluster.newKey(), cluster.newKey()];
+    await redlock.withLock(quick, () => 'quick');
+    await redlock.acquire(closed);
+    await redlock.close();
+    await eventually(async () => {
+      const livesMs = [...(await cluster.livesMs(quick)), ...(await cluster.livesMs(closed))];
+      expect(Math.max(...livesMs)).toBeLessThanOrEqual(61_000);
+      expect(Math.min(...livesMs)).toBeGreaterThan(0);
+    });
+  });
+
   it('a grant without rivals takes one round trip', async () => {
     // However long a server pauses, it is not asked twice.
     const { redlock } = await cluster.process({ ttl: '1h', nodeTimeout: '20m', wait: '1h' });

@@ -67,6 +67,11 @@ export class RedisCluster {
     return this.#each(async (client) => (await client.get(`lock:${key}`)) ?? undefined);
   }
 
+  /** The time for which each running server keeps `key`. */
+  livesMs(key: string): Promise<number[]> {
+    return this.#each((client) => client.pttl(`lock:${key}`));
+  }
+
   async holders(key: string): Promise<number> {
     return (await this.owners(key)).filter((owner) => owner !== undefined).length;
   }

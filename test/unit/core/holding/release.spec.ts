@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import type { Redlock } from '../../../../lib/core/redlock.ts';
 import { processFactory } from '../support/cluster.ts';
 
 const newProcess = processFactory();
@@ -74,6 +75,23 @@ describe('minHold', () => {
     expect(await cluster.settle(other.redlock.tryAcquire('a'))).not.toBeNull();
     expect(node.asked('extend')).toEqual([]);
   });
+
+  it.each([
+    ['its work has ended', (redlock: Redlock) => redlock.withLock('a', () => 'quick')],
+    ['its process closes', (redlock: Redlock) => redlock.acquire('a').then(() => redlock.close())],
+  ])(
+    'is all that nodes keep of a longer ttl when %s, so that no end of the process prolongs it',
+    async (_, end) => {
+      const { cluster, redlock, nodes } = await newProcess({ ttl: '1m', minHold: '3s' });
+      await cluster.settle<unknown>(end(redlock));
+      await cluster.advance(5);
+      for (const node of nodes) node.freeze();
+      await cluster.advance(2_980);
+      expect(cluster.holders('a')).toBe(3);
+      await cluster.advance(100);
+      expect(cluster.holders('a')).toBe(0);
+    },
+  );
 
   it('delays nothing when the work took longer', async () => {
     const { cluster, redlock } = await newProcess({ minHold: '1s' });
