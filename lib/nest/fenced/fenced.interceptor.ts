@@ -62,8 +62,8 @@ export class FencedInterceptor implements NestInterceptor {
       // The caller gets its own reason, whatever it is.
       if (options?.signal?.aborted === true && options.signal.reason === error) throw error;
       // A busy lock inside the method is the method's own error: half of its work may be done. So is that of another call.
-      const isBusy = isWaiting && isBusyWith(keys, error);
-      if (isBusy && definition.skipWhenBusy) return undefined;
+      const isRefused = isWaiting && isRefusalOf(keys, error);
+      if (isRefused && definition.skipWhenBusy) return undefined;
       locateError(error, definition.where);
       throw error;
     }
@@ -80,9 +80,9 @@ export class FencedInterceptor implements NestInterceptor {
   }
 }
 
-/** Says whether `error` means that these very keys are busy, and not those of another call. */
-function isBusyWith(keys: readonly string[], error: unknown): boolean {
-  if (!isRedlockError(error) || error.code !== 'LOCK_BUSY') return false;
+/** Says whether these very keys, and not those of another call, are busy, or are not locked because the application shuts down. */
+function isRefusalOf(keys: readonly string[], error: unknown): boolean {
+  if (!isRedlockError(error) || !['LOCK_BUSY', 'REDLOCK_CLOSED'].includes(error.code)) return false;
   const own = new Set(keys);
   return error.keys.length === own.size && error.keys.every((key) => own.has(key));
 }
