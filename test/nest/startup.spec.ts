@@ -4,6 +4,7 @@ import { Logger } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { LockService, RedlockModule, type RedlockModuleOptions } from '../../lib/index.ts';
+import { LATE_NODE_MS } from '../../lib/nest/host/startup.ts';
 import { createMemoryNodes, MemoryLockServer } from '../../lib/testing/index.ts';
 import { closeAll, closeLater, passUntil, stopTime } from './support/applications.ts';
 import { Recorder } from './support/recorder.ts';
@@ -100,6 +101,18 @@ describe('a start', () => {
       await sleep(20);
       server.restart({ keepData: true });
     }
+    await starting;
+    await expect(lockAtOnce(locks)).resolves.toBe('locked');
+  });
+
+  it('waits on where a quorum was there, and left again before the late nodes had their time', async () => {
+    const nodes = createMemoryNodes(3);
+    nodes[0]!.server.kill();
+    const { starting, locks } = await begin({ nodes, restartGuard: false });
+    await sleep(LATE_NODE_MS / 2);
+    for (const { server } of nodes) server.kill();
+    await sleep(LATE_NODE_MS + 200);
+    for (const { server } of nodes.slice(1)) server.restart({ keepData: true });
     await starting;
     await expect(lockAtOnce(locks)).resolves.toBe('locked');
   });
