@@ -105,6 +105,11 @@ export type LockEvent =
       readonly quarantineMs: number;
       /** Whether the server that answers at the address is another one now, or another start of it. */
       readonly isMoved?: true;
+      /**
+       * Present where the address leads to several servers: this one was up before the one of before was joined, for so long at
+       * least. It does not extend what that one granted.
+       */
+      readonly upMs?: number;
     })
   /**
    * A process beside this one uses other nodes, or another quorum, so that both could hold one lock at once. Once for each such

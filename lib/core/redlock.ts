@@ -58,7 +58,7 @@ export class Redlock {
       },
       turn: (session, lockName, keptMs) => this.#room.table.turn(session, lockName, keptMs),
       listening: (session) => this.#room.table.listening(session),
-      clockMoved: () => {
+      doubted: () => {
         for (const lock of this.#room.table.locks()) lock.extendSoon();
       },
     });

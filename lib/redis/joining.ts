@@ -13,7 +13,8 @@ const MOVED = 'another server answers at this address by now';
 export const JOIN = defineScript(`
 -- JOIN: write or confirm the marker, which says from when on this start of the server may vote.
 -- KEYS: marker gate configurations
--- ARGV: W (restart guard, ms; 0 = off), R (floor retention, ms), lowest, highest (protocol versions), configuration, texts, salt
+-- ARGV: W (restart guard, ms; 0 = off), R (floor retention, ms), lowest, highest (protocol versions), configuration, texts, salt,
+--   known (8 characters of the run id of the server that was joined before; empty = none),
 --   [reign]: given where votes are for one reign of the server, and not for all of one start
 -- configuration: "quorum node1 node2 ..." of the client.  texts: 8 characters for the voting scripts of its release, other ones
 --   with reign.
@@ -24,11 +25,12 @@ export const JOIN = defineScript(`
 -- Returns {1, ms, start, salt, others} JOINED, may vote in ms (0 = now); start names this start in votes: 8 characters of its run
 --           id, and with reign its replication id; salt is that of voting scripts loaded since this start, or empty; others are
 --           the other configurations
+--         {1, ms, start, salt, others, up} the same from another server than the known one, which has given locks for up ms at least
 --         {-5, lowest, highest, R} DISAGREE: the marker is of other protocol versions or another R; nothing was written
 local call, K, A = redis.call, KEYS, ARGV
 local W, R = tonumber(A[1]), A[2]
-local reign = string.match(call('INFO', 'server'), 'run_id:(%w+)')
-  .. (string.match(call('INFO', 'replication'), 'master_replid:(%w+)') or '')
+local server, replication = call('INFO', 'server'), call('INFO', 'replication')
+local reign = string.match(server, 'run_id:(%w+)') .. (string.match(replication, 'master_replid:(%w+)') or '')
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local before = call('GET', K[1]) or ''
@@ -71,8 +73,16 @@ lines[#lines + 1] = string.format('%.0f', now) .. ' ' .. A[5]
 local written = redis.pcall('SET', K[3], table.concat(lines, '\\n'), 'PX', 86400000)
 -- A replica joins nobody; a server without memory does, since it still extends.
 if written.err and string.find(written.err, 'READONLY', 1, true) then return written end
-local start = string.sub(reign, 1, 8) .. (A[8] and string.sub(reign, 41) or '')
-return {1, math.max(0, voteAfter - now), start, string.match(salts, A[6] .. '=(%w+)') or '', others}
+local start = string.sub(reign, 1, 8) .. (A[9] and string.sub(reign, 41) or '')
+local joined = {1, math.max(0, voteAfter - now), start, string.match(salts, A[6] .. '=(%w+)') or '', others}
+if A[8] ~= '' and A[8] ~= string.sub(reign, 1, 8) then
+  local up = isOurs and now - (voteAfter - W) or 0 -- since this marker was new
+  if string.find(replication, 'master_replid2:0+\\r') then -- it never was a replica, whose uptime says nothing; in whole seconds
+    up = math.max(up, (string.match(server, 'uptime_in_seconds:(%d+)') or 1) * 1000 - 1000)
+  end
+  if up > 0 then joined[6] = up end
+end
+return joined
 `);
 
 /** How many characters of the run id begin the name of a start; those of the replication id follow. */
@@ -109,12 +119,12 @@ ${text}`);
 export function askToJoin(
   connection: RedisConnection,
   request: JoinRequest,
-  salt = '',
+  { salt = '', known = '' } = {},
 ): Promise<unknown> {
   const { markerName, restartGuardMs, floorRetentionMs, versions, configuration, failover } =
     request;
   const names = [markerName, gateName(markerName), `${markerName}:configurations`];
-  const texts = failover ? [TEXTS_OF_REIGN, salt, 'reign'] : [TEXTS, salt];
+  const texts = failover ? [TEXTS_OF_REIGN, salt, known, 'reign'] : [TEXTS, salt, known];
   const values = [restartGuardMs, floorRetentionMs, ...versions, configuration, ...texts];
   return connection.ask((client) => client.call('eval', [JOIN.text, 3, ...names, ...values]));
 }
@@ -125,16 +135,19 @@ export function askToJoin(
  * something between moves the connection to another server.
  *
  * @param latest of the join before, on whichever connection to this node
+ * @param isFollowed another server than that is no surprise, however long it has been up
  */
 export async function joinServer(
   connection: RedisConnection,
   request: JoinRequest,
   latest: VotingScripts | undefined,
+  isFollowed: boolean,
 ): Promise<JoinReply> {
-  const joined = parseJoinReply(await askToJoin(connection, request));
+  const runId = (of: string) => of.slice(0, RUN_ID_LENGTH);
+  const known = isFollowed ? '' : runId(latest?.start ?? '');
+  const joined = parseJoinReply(await askToJoin(connection, request, { known }));
   if (joined.kind !== 'joined') return joined;
   const { start, salt, ...reply } = joined;
-  const runId = (of: string) => of.slice(0, RUN_ID_LENGTH);
   const isMoved =
     connection.voting !== undefined && runId(connection.voting.start) !== runId(start);
   const found = salt === '' ? undefined : votingScripts(start, salt);
@@ -166,7 +179,7 @@ async function loaded(
   const load = ({ text }: Script) => connection.ask((client) => client.script('LOAD', text));
   await Promise.all([...voting.scripts, RELEASE, WAIT].map(load));
   if (!(await knows(connection, voting))) return undefined;
-  const again = parseJoinReply(await askToJoin(connection, request, salt));
+  const again = parseJoinReply(await askToJoin(connection, request, { salt }));
   return again.kind === 'joined' && again.start === start ? voting : undefined;
 }
 

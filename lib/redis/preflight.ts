@@ -110,7 +110,7 @@ function count(number: number, noun: string): string {
 }
 
 function* errorsOf(facts: NodeFacts, options: StartupCheckOptions): Generator<string> {
-  const { role, clusterEnabled, version, missingRights, connectedReplicas } = facts;
+  const { role, clusterEnabled, version, missingRights, connectedReplicas, servers = [] } = facts;
   const { maxLagMs } = options;
   if (role === 'sentinel')
     return yield 'is a Sentinel, which keeps no keys: give the Redis server itself';
@@ -124,6 +124,8 @@ function* errorsOf(facts: NodeFacts, options: StartupCheckOptions): Generator<st
     yield `is Redis ${version}, whose replicas get its scripts: after a failover the guard would not see another server; use 7.0 or newer`;
   if (maxLagMs !== undefined && facts.maxLagMs !== undefined && facts.maxLagMs > maxLagMs)
     yield `has min-replicas-max-lag ${facts.maxLagMs / 1_000}, longer than the maxLag of failover (${maxLagMs} ms): give all processes failover: { maxLag: '${facts.maxLagMs / 1_000}s' }`;
+  if (servers.length > 1)
+    yield `leads to ${servers.length} servers (at ${[...new Set(servers)].join(', ')}), so that two processes could hold one lock, each on another one: give each server as a node of its own, by an address that leads to no other, such as the names of the pods of a StatefulSet (redis-0.redis, redis-1.redis)`;
   for (const right of missingRights.filter((each) => !isForTurns(each)))
     yield `a right is missing (${right}): grant the user ${requiredAclRules(options.keyPrefix)}`;
 }

@@ -11,6 +11,7 @@ import { ConnectionSource } from './connection/connection-source.ts';
 import type { ConnectionSourceOptions, RedisNodeInput } from './connection/connection-source.ts';
 import type { RedisConnection } from './connection/redis-connection.ts';
 import { RedisLink } from './connection/redis-link.ts';
+import { findServers } from './find-servers.ts';
 import { joinServer } from './joining.ts';
 import { examineServer } from './preflight.ts';
 import { IdentityKeeper, listLocks, revokeLock } from './operating.ts';
@@ -37,6 +38,8 @@ export class RedisLockNode implements port.LockNode {
   #channel: string | undefined;
   #voting: VotingScripts | undefined;
   #staysUntilMs = 0;
+  /** The connections that are open only to find servers. */
+  readonly #search = new Set<RedisConnection>();
   readonly #identity = new IdentityKeeper();
 
   /** @throws RedlockConfigError when the input is not a Redis node, or is a cluster and the key prefix has no hash tag */
@@ -138,8 +141,11 @@ export class RedisLockNode implements port.LockNode {
   examine(settle: (reply: port.NodeFacts | port.NodeFailure) => void): void {
     const { foundBy } = this.#source;
     this.#ask(async (connection) => {
-      const facts = await examineServer(connection, this.#probeNames);
-      return (this.facts = { ...facts, foundBy });
+      const [facts, servers] = await Promise.all([
+        examineServer(connection, this.#probeNames),
+        this.facts?.servers ?? findServers(this.#source, this.#search),
+      ]);
+      return (this.facts = { ...facts, foundBy, servers });
     }, settle);
   }
 
@@ -149,14 +155,18 @@ export class RedisLockNode implements port.LockNode {
 
   async close(): Promise<void> {
     this.#identity.stop();
+    for (const connection of this.#search) connection.close();
     await Promise.all([this.#commands.close(), this.#subscriber.close()]);
   }
 
   async #join(connection: RedisConnection, request: port.JoinRequest): Promise<port.JoinReply> {
-    const reply = await joinServer(connection, request, this.#voting);
-    this.#voting = connection.voting ?? this.#voting;
-    if (reply.kind === 'joined')
-      this.#identity.keep(this.#settings?.identity, () => this.#commands.connection);
+    // A slot of a cluster moves to a server that has been up, with its locks.
+    const isFollowed = this.#source.foundBy === 'cluster';
+    const reply = await joinServer(connection, request, this.#voting, isFollowed);
+    if (reply.kind !== 'joined') return reply;
+    // A second connection is joined once more when it takes over: not before is the server another one.
+    if (connection === this.#commands.connection) this.#voting = connection.voting;
+    this.#identity.keep(this.#settings?.identity, () => this.#commands.connection);
     return reply;
   }
 

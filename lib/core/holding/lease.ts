@@ -96,7 +96,8 @@ export class Lease extends Deadline {
         resolve(round);
       };
       const { validUntilMs } = this;
-      const vote = { kind: 'extend', names, holder, ballot, ttlMs, validUntilMs } as const;
+      const timesMs = { grantedAtMs: grant.startedAtMs, validUntilMs, ttlMs };
+      const vote = { kind: 'extend', names, holder, ballot, ...timesMs } as const;
       const asked = new VoteRound(this.#set, vote, { ended });
       open.add(asked);
       asked.start(nodeTimeoutMs, this.#set.clock.nowMs);

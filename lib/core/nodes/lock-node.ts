@@ -117,13 +117,15 @@ export interface JoinRequest {
 export type JoinReply =
   /**
    * May vote in `quarantineMs`; 0 = now. `others` are the other configurations that joined this server within a day, in the
-   * order of their latest joins. `isMoved`: it was another start of a server that joined on this connection before.
+   * order of their latest joins. `isMoved`: it was another start of a server that joined on this connection before. `upMs`: on
+   * whichever connection it was, and for so long, at least, this one has been there to give locks.
    */
   | {
       readonly kind: 'joined';
       readonly quarantineMs: number;
       readonly others?: readonly string[];
       readonly isMoved?: boolean;
+      readonly upMs?: number;
     }
   /** The server is used by versions of this package that speak no version of the protocol that this one does. */
   | {
@@ -179,8 +181,8 @@ export interface ExtendRequest {
 export type ExtendReply =
   /** `recreated`: how many keys were missing and have been set again. */
   | { readonly kind: 'extended'; readonly recreated: number }
-  /** `revoked`: the value of {@link RevokeRequest}, where that took the place of the holder. */
-  | { readonly kind: 'lost'; readonly revoked?: string }
+  /** `revoked`: the value of {@link RevokeRequest}, where that took the place of the holder. `why`: another reason, for messages. */
+  | { readonly kind: 'lost'; readonly revoked?: string; readonly why?: string }
   | { readonly kind: 'quarantined'; readonly remainingMs: number }
   | { readonly kind: 'unjoined' }
   | NodeFailure;
@@ -188,8 +190,12 @@ export type ExtendReply =
 /** A vote that is asked of every node: for a new lock or for an extension. */
 export type VoteRequest =
   | (AcquireRequest & { readonly kind: 'acquire' })
-  /** `validUntilMs`: end of the validity before, by the clock of the service. */
-  | (ExtendRequest & { readonly kind: 'extend'; readonly validUntilMs: number });
+  /** `grantedAtMs`, `validUntilMs`: the beginning of the lock, and the end of its validity before, by the clock of the service. */
+  | (ExtendRequest & {
+      readonly kind: 'extend';
+      readonly grantedAtMs: number;
+      readonly validUntilMs: number;
+    });
 
 export type VoteReply = AcquireReply | ExtendReply;
 
@@ -269,6 +275,8 @@ export interface NodeFacts {
   readonly kind: 'facts';
   /** Changes with every start of the server; equal for two addresses of one server. */
   readonly runId: string;
+  /** The addresses of the primaries at the other end of several connections, where these lead to more than one; without ports. */
+  readonly servers?: readonly string[] | undefined;
   readonly version: string;
   /** `master`, `slave` or `sentinel`; empty where our user may not know. */
   readonly role: string;

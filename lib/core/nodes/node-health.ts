@@ -64,13 +64,13 @@ export class NodeHealth {
   }
 
   /** A server that refuses votes is joined all the same, since it may extend: what it refused before has it asked first. */
-  joined(quarantineMs: number, isMoved: boolean): void {
+  joined(quarantineMs: number, isMoved: boolean, upMs?: number): void {
     if (this.faults > 0 && this.#lastFault !== 'timeout' && !isMoved) {
       this.#look.believesFromMs = 0;
       return this.look();
     }
     this.faults = 0;
-    this.#announce(quarantineMs, isMoved);
+    this.#announce(quarantineMs, isMoved, upMs);
   }
 
   left(message: string): void {
@@ -139,12 +139,13 @@ export class NodeHealth {
     this.reported = reported;
   }
 
-  #announce(quarantineMs: number, isMoved = false): void {
+  #announce(quarantineMs: number, isMoved = false, upMs?: number): void {
     if (this.reported === 'joined') return;
     this.#becomes('joined');
     this.#set.alarms.cancel(this.#absence);
     const joined = { type: 'node-joined', address: this.#session.address, quarantineMs } as const;
-    this.#set.events.emit(isMoved ? { ...joined, isMoved } : joined);
+    const more = { ...(isMoved && { isMoved }), ...(upMs !== undefined && { upMs }) };
+    this.#set.events.emit({ ...joined, ...more });
   }
 
   #isAway(): void {

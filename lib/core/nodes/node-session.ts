@@ -22,6 +22,7 @@ const MAX_OPEN_VOTES = 64;
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1_000;
 
+const NOT_GRANTED_HERE = 'another server answers at this address now, which did not grant it';
 const MUST_JOIN = 'has to be joined again';
 const FORGETS = `${MUST_JOIN}, because it forgets that soon: its maxmemory-policy evicts keys (set noeviction), or something deletes them`;
 
@@ -41,8 +42,8 @@ export interface NodeSetListener {
   turn(session: NodeSession, lockName: string, keptMs: number): void;
   /** A node reports turns from now on, and may have reported some before. */
   listening(session: NodeSession): void;
-  /** The clocks moved: what is held should be proven to be held. */
-  clockMoved(): void;
+  /** The clocks moved, or another server answers for a node: what is held should be proven to be held. */
+  doubted(): void;
 }
 
 /** The state of one connection, which ends with it. */
@@ -60,6 +61,22 @@ class Rejoin extends Alarm {
   failures = 0;
   /** The times in a row that the node forgot that it was joined, before it voted. */
   forgotten = 0;
+  /** Since when the server is the one of now, and since when that one has given locks. */
+  #movedAtMs = Number.POSITIVE_INFINITY;
+  #upSinceMs = Number.POSITIVE_INFINITY;
+
+  /** Returns whether the server is another one than before, and was there when that one was joined. */
+  joined(nowMs: number, upMs: number | undefined): boolean {
+    const wasUp = upMs !== undefined && nowMs - upMs < this.#movedAtMs;
+    if (upMs !== undefined) this.#upSinceMs = nowMs - upMs;
+    if (upMs !== undefined || this.#movedAtMs > nowMs) this.#movedAtMs = nowMs;
+    return wasUp;
+  }
+
+  /** The server was there already when another one, at the same address, granted this lock: that one may still give it. */
+  wasGrantedElsewhere(grantedAtMs: number): boolean {
+    return this.#upSinceMs < grantedAtMs && grantedAtMs < this.#movedAtMs;
+  }
 }
 
 /** Node over all its connections: joins first on each, votes only after that, and sees to it that releases arrive. */
@@ -228,6 +245,10 @@ export class NodeSession extends Deadline implements LockNodeListener {
     if (this.state !== 'voting') throw brokenInvariant('a node votes only after it was joined');
     const connection = this.#connection;
     const { vote } = collector;
+    if (vote.kind === 'extend' && this.#rejoin.wasGrantedElsewhere(vote.grantedAtMs)) {
+      collector.collect(this.index, { kind: 'lost', why: NOT_GRANTED_HERE });
+      return false;
+    }
     if (this.votesAtMs > nowMs && this.#mayBeTakenElsewhere(vote)) {
       const remainingMs = this.votesAtMs - nowMs;
       collector.collect(this.index, { kind: 'quarantined', remainingMs });
@@ -323,12 +344,15 @@ export class NodeSession extends Deadline implements LockNodeListener {
     });
   }
 
-  #joined({ quarantineMs, isMoved = false, others = [] }: JoinReply & { kind: 'joined' }): void {
+  #joined(reply: JoinReply & { kind: 'joined' }): void {
+    const { quarantineMs, isMoved = false, others = [], upMs } = reply;
+    const { nowMs } = this.#set.clock;
+    const wasUp = this.#rejoin.joined(nowMs, upMs);
     // The server that answered is another one: the one before forgot nothing.
     if (isMoved) this.#rejoin.forgotten = 0;
     this.#rejoin.failures = 0;
     this.state = 'voting';
-    this.votesAtMs = this.#set.clock.nowMs + quarantineMs;
+    this.votesAtMs = nowMs + quarantineMs;
     this.#outbox.flush();
     // Vote that ended meanwhile has been released, and must not arrive after its release.
     for (const collector of this.#afterJoin.splice(0))
@@ -337,9 +361,10 @@ export class NodeSession extends Deadline implements LockNodeListener {
     // A node that forgets has to vote first.
     if (this.#rejoin.forgotten <= 1) {
       this.health.problem = 'connection lost';
-      this.health.joined(quarantineMs, isMoved);
+      this.health.joined(quarantineMs, isMoved, wasUp ? upMs : undefined);
     } else this.health.look();
     this.#listener.joined();
+    if (upMs !== undefined) this.#listener.doubted();
     this.#set.configurations.joined(this.index, others);
   }
 

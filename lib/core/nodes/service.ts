@@ -86,13 +86,13 @@ export abstract class Service {
     nodes: readonly LockNode[],
     options: ResolvedOptions,
     environment: Environment,
-    listener: { clockMoved(): void },
+    listener: { doubted(): void },
   ) {
     this.options = options;
     this.environment = environment;
     this.mark = environment.random.mark();
     const clockMoved = (): void => {
-      listener.clockMoved();
+      listener.doubted();
       for (const deadlines of [this.alarms, this.answers]) deadlines.callDue();
     };
     // Waits for the end of the tick: a getter may have looked at the clock.

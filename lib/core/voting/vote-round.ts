@@ -175,7 +175,7 @@ function describeReply(reply: VoteReply | undefined): [NodeFailureReason | undef
     case 'unjoined':
       return ['unreachable', 'has forgotten that this process joined'];
     case 'lost':
-      return ['lost', 'no longer holds the lock for us'];
+      return ['lost', reply.why ?? 'no longer holds the lock for us'];
     case 'failed':
       return [reply.reason, reply.message];
   }

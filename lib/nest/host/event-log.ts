@@ -102,6 +102,10 @@ function warningOf(event: LockEvent): string | undefined {
       return `Node ${event.address} left: ${event.message.replace(/\.$/, '')}.${event.hasQuorum ? ' Locks go on while a quorum is connected.' : ''}`;
     case 'configurations-differ':
       return `Within a day a process has joined with ${shownNodes(event.other)}, this one has ${shownNodes(event.own)} (both are known to ${event.address}): if that process still runs, two holders of one lock are possible. Give all processes the same nodes and quorum, under the same names; see "Changing the set of nodes" in docs/operations.md.`;
+    case 'node-joined':
+      return event.upMs === undefined
+        ? undefined
+        : `Node ${event.address} is another server than before, and that one has been up for ${inSeconds(event.upMs)}: the address leads to several servers, and each of them may give the same lock. It does not extend what the other one granted. Give each server an address of its own; see "One Redis or three" in docs/hosting.md.`;
     case 'node-failing':
       return `Node ${event.address} does not vote: ${event.reason}`;
     case 'release-delayed':

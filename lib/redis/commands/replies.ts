@@ -79,13 +79,14 @@ interface JoinedStart {
 export function parseJoinReply(
   reply: unknown,
 ): (Extract<JoinReply, { kind: 'joined' }> & JoinedStart) | Exclude<JoinReply, { kind: 'joined' }> {
-  const [code, first, second, third, others, ...more] = fieldsOf(reply);
+  const [code, first, second, third, others, upMs, ...more] = fieldsOf(reply);
   if (code === 1 && isCount(first) && isWord(second) && isWord(third) && Array.isArray(others)) {
     const isJoined =
       [8, 48].includes(second.length) && others.every((each) => typeof each === 'string');
     const found = { quarantineMs: first, start: second, salt: third };
-    const rest = others.length > 0 ? { others } : undefined;
-    if (isJoined && more.length === 0) return { kind: 'joined', ...found, ...rest };
+    const rest = { ...(others.length > 0 && { others }), ...(isCount(upMs) && { upMs }) };
+    const isWhole = isCount(upMs ?? 0) && more.length === 0;
+    if (isJoined && isWhole) return { kind: 'joined', ...found, ...rest };
   }
   if (code === -5 && isCount(first) && isCount(second) && isCount(third) && others === undefined)
     return { kind: 'disagree', versions: [first, second], floorRetentionMs: third };

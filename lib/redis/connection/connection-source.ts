@@ -146,10 +146,17 @@ export class ConnectionSource {
     return Boolean((this.#template.options as RedisOptions).tls);
   }
 
-  /** A client that has not connected yet. */
-  create(): Redis {
+  /** The name or the IP address that leads to the server; undefined where others say which server it is, or it is a socket. */
+  get host(): string | undefined {
+    const { host, path } = this.#template.options as RedisOptions;
+    return this.foundBy === undefined && !path ? host : undefined;
+  }
+
+  /** A client that has not connected yet. @param host in place of that of the node */
+  create(host = this.host): Redis {
     const { sentinels } = this.#template.options as RedisOptions;
-    if (!sentinels) return this.#template.duplicate(OVERRIDES) as Redis;
+    if (!sentinels)
+      return this.#template.duplicate({ ...OVERRIDES, ...(host && { host }) }) as Redis;
     // The Sentinels take turns in being asked first, because one of them may be frozen.
     const first = this.#creations++ % sentinels.length;
     const turned = [...sentinels.slice(first), ...sentinels.slice(0, first)];

@@ -90,12 +90,18 @@ export class RedisConnection implements ScriptCommandOwner, Beating {
 
   /**
    * Called in the context of the module: sockets keep the one in which they were made.
+   * @param host in place of that of the node
    * @throws what the client throws that can't be made
    */
-  constructor(source: ConnectionSource, owner: ConnectionOwner, silenceLimitMs: number) {
+  constructor(
+    source: ConnectionSource,
+    owner: ConnectionOwner,
+    silenceLimitMs: number,
+    host?: string,
+  ) {
     this.#source = source;
     this.#owner = owner;
-    this.client = source.create();
+    this.client = source.create(host);
     ignoreLateErrors(this.client);
     this.heartbeat = new Heartbeat(this, silenceLimitMs);
     // A write that fails ends the connection in the context of the one who wrote.

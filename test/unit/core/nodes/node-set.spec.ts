@@ -11,7 +11,7 @@ function clocks() {
   const environment = new ManualEnvironment();
   let moves = 0;
   const none = () => undefined;
-  const listener = { joined: none, turn: none, listening: none, clockMoved: () => (moves += 1) };
+  const listener = { joined: none, turn: none, listening: none, doubted: () => (moves += 1) };
   const set = new NodeSet([], resolveOptions({}, 1), environment, listener);
   const look = async (): Promise<[suspendedMs: number, moves: number]> => {
     expect(set.clock.checkedNowMs).toBe(set.clock.nowMs);
