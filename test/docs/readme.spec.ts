@@ -3,12 +3,14 @@ import { SchedulerRegistry } from '@nestjs/schedule';
 import { Test } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
+import { setImmediate } from 'node:timers/promises';
 import type { Pool } from 'pg';
 import type { LockService } from '../../lib/index.ts';
 import { postgresFence } from '../../lib/fencing/index.ts';
 import { closeAll, closeLater, silentLogger } from '../nest/support/applications.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
+import { eventually } from '../support/eventually.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import {
   removeProjects,
@@ -193,6 +195,70 @@ describe('docs/fencing/http.md', () => {
       "DELETE FROM seat WHERE id = '14A' RETURNING customer",
     );
     expect(rows).toEqual([{ customer: 'ana' }]);
+  });
+});
+
+describe('docs/controllers.md', () => {
+  it('has a stream that holds its lock while it is read, and for no client that has left', async () => {
+    const project = await writePrograms('docs/controllers.md');
+    const { ChatController, Model } = await project.load('chat.controller.ts');
+    const { main, testing } = await project.load('entries.ts');
+    const nodes = testing.createMemoryNodes(3);
+    const words = new EventEmitter();
+    const model = {
+      async *words(signal: AbortSignal) {
+        yield 'first';
+        await once(words, 'more', { signal });
+        yield 'last';
+      },
+    };
+    const compiled = await Test.createTestingModule({
+      imports: [main.RedlockModule.forRoot({ nodes })],
+      controllers: [ChatController],
+      providers: [{ provide: Model, useValue: model }],
+    })
+      .setLogger(silentLogger)
+      .compile();
+    const app = closeLater(compiled.createNestApplication({ logger: silentLogger }));
+    await app.listen(0);
+    const locks = app.get<LockService>(main.LockService);
+    const keys = () => locks.held().held.flatMap((lock) => lock.keys);
+    const url = `${await app.getUrl()}/chats`;
+    const open = (id: string) => {
+      const leave = new AbortController();
+      return { leave, response: fetch(`${url}/${id}`, { signal: leave.signal }) };
+    };
+
+    const read = await open('read').response;
+    await eventually(() => expect(words.listenerCount('more')).toBe(1));
+    expect(keys()).toEqual(['chat:read']);
+    words.emit('more');
+    expect(await read.text()).toMatch(/first[^]*last/);
+    await eventually(() => expect(keys()).toEqual([]));
+
+    const left = open('left');
+    await left.response;
+    await eventually(() => expect(words.listenerCount('more')).toBe(1));
+    left.leave.abort();
+    await eventually(() => expect(keys()).toEqual([]));
+
+    const other = await testing.occupy(nodes, 'chat:busy');
+    const waiting = open('busy');
+    waiting.response.catch(() => undefined);
+    await eventually(() => expect(locks.held().waiting).toHaveLength(1));
+    waiting.leave.abort();
+    await eventually(() => expect(locks.held().waiting).toEqual([]));
+    await other.release();
+
+    const early = Array.from({ length: 20 }, (_each, index) => open(`early-${index}`));
+    for (const { response, leave } of early) {
+      response.catch(() => undefined);
+      await setImmediate();
+      leave.abort();
+    }
+    await expect(open('end').response).resolves.toMatchObject({ status: 200 });
+    await eventually(() => expect(keys()).toEqual(['chat:end']));
+    words.emit('more');
   });
 });
 
