@@ -145,7 +145,7 @@ export class Redlock {
     try {
       const names = normalizeKeys(keys);
       const settings = resolveAcquire(this.options, options, OF_ACQUIRE);
-      enclosingHandle(this, names);
+      enclosingHandle(this, names, 'never');
       return this.#acquire(names, settings, options);
     } catch (error) {
       return Promise.reject(error);
@@ -160,7 +160,7 @@ export class Redlock {
     const settings = resolveAcquire(this.options, options, OF_ACQUIRE);
     const once = options?.wait === undefined ? { ...settings, waitMs: 0 } : settings;
     try {
-      enclosingHandle(this, names);
+      enclosingHandle(this, names, 'never');
       return await this.#acquire(names, once, options);
     } catch (error) {
       if (error instanceof LockBusyError && isOf(names, error)) return null;

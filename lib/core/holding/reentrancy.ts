@@ -73,12 +73,12 @@ export function currentSection(
  *
  * @throws FencedUsageError when only some are held, or by different locks: waiting for the rest could wait for oneself,
  * and no single token would cover the set; and when all are, unless `nested` says that the call is part of that section:
- * other work that a shared queue started there looks the same
+ * other work that a shared queue started there looks the same. `'never'` is said by a call that can't join
  */
 export function enclosingHandle(
   service: object,
   keys: readonly string[],
-  nested?: 'join',
+  nested?: 'join' | 'never',
 ): LockHandle | undefined {
   if (storage.getStore() === undefined) return undefined;
   const sections = new Set(keys.map((key) => currentSection(service, (each) => each.covers(key))));
@@ -90,8 +90,12 @@ export function enclosingHandle(
     );
   if (section === undefined || nested === 'join') return section?.handle;
   const holder = section.calledBy?.where ?? 'a withLock';
+  const remedy =
+    nested === 'never'
+      ? "use the lock that it has: acquire and tryAcquire can't join it, withLock with nested: 'join' can"
+      : "give it nested: 'join' (withLock, @Fenced), and it runs under the same lock";
   throw new FencedUsageError(
-    `This call runs inside of ${holder}, which holds the lock ${quoteKeys(keys)}. If it is part of that work, give it nested: 'join' (withLock, @Fenced), and it runs under the same lock. If it is other work that a queue or an emitter started there, bind its callback outside of that section: AsyncResource.bind(callback). Nothing was locked.`,
+    `This call runs inside of ${holder}, which holds the lock ${quoteKeys(keys)}. If it is part of that work, ${remedy}. If it is other work that a queue or an emitter started there, bind its callback outside of that section: AsyncResource.bind(callback). Nothing was locked.`,
     keys,
   );
 }
