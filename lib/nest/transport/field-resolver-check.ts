@@ -3,14 +3,10 @@ import { ModulesContainer } from '@nestjs/core';
 import { prototypesOf } from '../fenced/boot-checks.ts';
 import { fencedDefinition } from '../fenced/fenced-metadata.ts';
 
-/** Names of GraphQL for Nest, which this package does not load. */
-const GRAPHQL_OPTIONS = 'GqlModuleOptions';
+/** The metadata of @ResolveField and @ResolveReference, whose package is not loaded here. */
 const IN_FIELDS = ['graphql:resolve_property', 'graphql:resolve_reference'];
 
-interface GraphqlOptions {
-  readonly fieldResolverEnhancers?: readonly string[];
-  readonly include?: readonly Function[];
-}
+type GraphqlOptions = Partial<Record<'fieldResolverEnhancers' | 'include', unknown[]>>;
 
 /** Warns of locked methods that resolve a field of GraphQL where Nest asks no filter: the caller gets the error as it is. */
 @Injectable()
@@ -20,25 +16,23 @@ export class FieldResolverCheck implements OnModuleInit {
   /** Not earlier: the options of GraphQL may come from other providers. */
   onModuleInit(): void {
     for (const { providers } of this.modules.values()) {
-      const options = providers.get(GRAPHQL_OPTIONS)?.instance as GraphqlOptions | undefined;
-      if (!options || options.fieldResolverEnhancers?.includes('filters')) continue;
-      const { include = [] } = options;
+      const graphql = providers.get('GqlModuleOptions')?.instance as GraphqlOptions | undefined;
+      if (!graphql || graphql.fieldResolverEnhancers?.includes('filters')) continue;
+      const { include } = graphql;
       const served = [...this.modules].filter(
-        ([, { metatype }]) => include.length === 0 || include.includes(metatype),
+        ([, { metatype }]) => !include?.length || include.includes(metatype),
       );
-      for (const prototype of prototypesOf(new Map(served))) warnOfFields(prototype);
+      for (const prototype of prototypesOf(new Map(served)))
+        for (const key of Reflect.ownKeys(prototype)) warnOfField(prototype, key);
     }
   }
 }
 
-function warnOfFields(prototype: object): void {
-  for (const key of Reflect.ownKeys(prototype)) {
-    const definition = fencedDefinition(prototype, key);
-    if (!definition) continue;
-    const method = (prototype as Record<string | symbol, object>)[key]!;
-    if (IN_FIELDS.some((name) => Reflect.getMetadata(name, method)))
-      new Logger('RedlockModule').warn(
-        `${definition.where} resolves a field of GraphQL, where Nest asks no filter: a caller would see the key of a lock error, and in an outage the addresses of the servers. Give GraphQLModule the option fieldResolverEnhancers: ['filters'].`,
-      );
-  }
+function warnOfField(prototype: object, key: string | symbol): void {
+  const definition = fencedDefinition(prototype, key);
+  const method = definition && (prototype as Record<typeof key, object>)[key]!;
+  if (!method || !IN_FIELDS.some((name) => Reflect.hasMetadata(name, method))) return;
+  new Logger('RedlockModule').warn(
+    `${definition.where} resolves a field of GraphQL, where Nest asks no filter: a caller would see the key of a lock error, and in an outage the addresses of the servers. Give GraphQLModule the option fieldResolverEnhancers: ['filters'].`,
+  );
 }

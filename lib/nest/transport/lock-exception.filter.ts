@@ -83,8 +83,8 @@ export class LockExceptionFilter implements ExceptionFilter {
         throw Object.assign(new Error(message, { cause: error }), { extensions });
       }
       case 'rpc': {
-        const context: unknown = host.switchToRpc().getContext();
-        if (!isGrpc(context)) return throwError(() => ({ status: 'error', ...answer }));
+        const context = host.switchToRpc().getContext<GrpcMetadata | undefined>();
+        if (!context?.toHttp2Headers) return throwError(() => ({ status: 'error', ...answer }));
         const metadata = Reflect.construct(context.constructor, []) as GrpcMetadata;
         if (retryAfterSeconds)
           metadata.set('grpc-retry-pushback-ms', String(retryAfterSeconds * 1_000));
@@ -120,16 +120,10 @@ export class LockExceptionFilter implements ExceptionFilter {
   }
 }
 
-/** The metadata of a call, whose class belongs to the application. */
+/** The metadata of a gRPC call, whose class belongs to the application; other transports have a context without headers. */
 interface GrpcMetadata {
-  readonly constructor: Function;
+  readonly toHttp2Headers?: unknown;
   set(name: string, value: string): void;
-}
-
-function isGrpc(context: unknown): context is GrpcMetadata {
-  return (
-    typeof (context as { toHttp2Headers?: unknown } | undefined)?.toHttp2Headers === 'function'
-  );
 }
 
 /** Express and Fastify name `header`, `status` and `send` the same; a middleware of Fastify has Node's response only. */

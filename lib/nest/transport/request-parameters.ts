@@ -105,9 +105,10 @@ function resourceKeys(make: () => unknown, where: string): readonly string[] {
 }
 
 /**
- * Gives an HTTP handler (of Express or Fastify, over HTTP/1 or HTTP/2) an `AbortSignal` that aborts when the client closes the connection before it
- * has its answer, with an `HttpException` of status 499 as its reason. As the `signal` of `@Fenced` it ends the wait for a lock
- * that no one waits for any more.
+ * Gives an HTTP handler (of Express or Fastify) an `AbortSignal` that aborts when the client closes the connection, or resets its
+ * HTTP/2 stream, before it has its answer, with an `HttpException` of status 499 as its reason. As the `signal` of `@Fenced` it
+ * ends the wait for a lock that no one waits for any more. On a handler that is no HTTP route, the call rejects with a
+ * `FencedUsageError`.
  *
  * @example
  * ```ts
