@@ -73,8 +73,8 @@ export const CONTROLS: readonly Control[] = [
     schedule: 'worker stopped',
     caughtBy: OVERLAP,
     file: 'lib/redis/scripts.ts',
-    find: "if call('GET', K[i]) == holder then",
-    replace: "if call('GET', K[i]) then",
+    find: "local isOwn = value == holder or leaves and value == '#' .. mark",
+    replace: 'local isOwn = value',
   }),
   broken('fence-takes-everything', {
     claim: 'the resource takes stale writes',

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { clusterFactory } from '../support/cluster.ts';
 import type { Cluster, LockProcess } from '../support/cluster.ts';
+import type { RecordedNode } from '../support/recorded-node.ts';
 
 const newCluster = clusterFactory();
 /** Time for which a key is kept for a process that is two ms away. */
@@ -57,6 +58,36 @@ describe('a place in line', () => {
     await cluster.settle(calls[1]!);
     await cluster.advance(5);
     expect(queuesOf(cluster)).toEqual([0, 0, 0]);
+  });
+});
+
+describe('the look after a turn that nobody takes', () => {
+  it('is not put off by an answer of before that turn', async () => {
+    const cluster = await newCluster(1);
+    const options = { ttl: 300, wait: '1m' } as const;
+    const [holder, stopped, second] = [
+      await cluster.process(options),
+      await cluster.process(options),
+      await cluster.process(options),
+    ];
+    const lock = await cluster.settle(holder.redlock.acquire('a'));
+    void stopped.redlock.acquire('a').catch(() => undefined);
+    await cluster.failure(second.redlock.acquire('a', { wait: 20 })); // It listens from now on.
+    const [node] = second.nodes as [RecordedNode];
+    const wait = node.wait.bind(node);
+    const { timers } = cluster.environment;
+    node.wait = (request, settle) => {
+      node.wait = wait;
+      return wait(request, (reply) => void timers.set(() => settle(reply), 20));
+    };
+    const granted = second.redlock.acquire('a').then(() => cluster.nowMs);
+    await cluster.advance(5);
+    // Its place is noted, and the answer, with the lease of the holder, on its way.
+    expect(queuesOf(cluster)).toEqual([2]);
+    stopped.nodes[0]!.freeze();
+    const releasedAtMs = cluster.nowMs;
+    void lock.release();
+    expect((await cluster.settle(granted)) - releasedAtMs).toBeLessThan(100);
   });
 });
 
