@@ -6,7 +6,8 @@ export const join: LuaScript = (R, $KEYS, $ARGV, $start) => {
 {
 let $K = $KEYS, $A = $ARGV;
 let $W = R.tonumber($A[1]), $R = $A[2];
-let $reign = (R.text(R.match(R.call("INFO", "server"), "run_id:(%w+)")[0]) + R.text(R.or(R.match(R.call("INFO", "replication"), "master_replid:(%w+)")[0], () => "")));
+let $server = R.call("INFO", "server"), $replication = R.call("INFO", "replication");
+let $reign = (R.text(R.match($server, "run_id:(%w+)")[0]) + R.text(R.or(R.match($replication, "master_replid:(%w+)")[0], () => "")));
 let $time = R.call("TIME");
 let $now = ((R.number($time[1]) * 1000) + R.floor((R.number($time[2]) / 1000)));
 let $before = R.or(R.call("GET", $K[1]), () => "");
@@ -54,8 +55,18 @@ let $written = R.pcall("SET", $K[3], R.concat($lines, "\n"), "PX", 86400000);
 if ((R.isTrue($written.err) && R.isTrue(R.find($written.err, "READONLY", 1, true)))) {
 return [$written];
 }
-let $start = (R.sub($reign, 1, 8) + R.text(R.or(R.and($A[8], () => R.sub($reign, 41)), () => "")));
-return [[null, 1, R.max(0, (R.number($voteAfter) - R.number($now))), $start, R.or(R.match($salts, (R.text($A[6]) + "=(%w+)"))[0], () => ""), $others]];
+let $start = (R.sub($reign, 1, 8) + R.text(R.or(R.and($A[9], () => R.sub($reign, 41)), () => "")));
+let $joined = [null, 1, R.max(0, (R.number($voteAfter) - R.number($now))), $start, R.or(R.match($salts, (R.text($A[6]) + "=(%w+)"))[0], () => ""), $others];
+if ((($A[8] !== "") && ($A[8] !== R.sub($reign, 1, 8)))) {
+let $up = R.or(R.and($isOurs, () => (R.number($now) - (R.number($voteAfter) - R.number($W)))), () => 0);
+if (R.isTrue(R.find($replication, "master_replid2:0+\r"))) {
+$up = R.max($up, ((R.number(R.or(R.match($server, "uptime_in_seconds:(%d+)")[0], () => 1)) * 1000) - 1000));
+}
+if (($up > 0)) {
+$joined[6] = $up;
+}
+}
+return [$joined];
 }
 return [];
 };
