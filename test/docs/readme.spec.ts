@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { Test } from '@nestjs/testing';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { EventEmitter, once } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
@@ -117,7 +117,7 @@ describe('the README', () => {
 describe('docs/quick-start.md', () => {
   const servers = useRedisServers(1);
 
-  it('has an application that boots, and writes a report through the fence', async () => {
+  it('has an application that boots, writes a report through the fence, and outlives a broken connection', async () => {
     await database.pool.query(/CREATE TABLE report .+/.exec(QUICK_START.text)![0]);
     const project = await writePrograms(QUICK_START.path, [servers[0]!.url]);
     const { pool } = await project.load('database.ts');
@@ -128,6 +128,10 @@ describe('docs/quick-start.md', () => {
     await expect(app.get(ReportController).build('monday')).resolves.toBe('report of monday');
     const { rows } = await database.pool.query('SELECT * FROM report');
     expect(rows).toEqual([{ day: 'monday', author: process.pid }]);
+    const log = jest.spyOn(console, 'error').mockReturnValue();
+    // It throws without a listener, and would end the process.
+    expect(pool.emit('error', new Error('PostgreSQL restarts'))).toBe(true);
+    log.mockRestore();
   });
 });
 

@@ -67,12 +67,13 @@ const REPAIRED = ["refused for 'future'", 'admitted'];
 describe('on PostgreSQL', () => {
   const database = usePostgres((pool) => pool.query(postgresFence(pool).ddl()));
 
-  const pages = ['docs/fencing/postgresql.md', 'README.md', 'docs/quick-start.md'];
-
-  it.each(pages)('the table of %s is that of ddl()', (page) => {
-    const ddl = plain(postgresFence(database.pool).ddl());
-    expect(sqlOf(page).flatMap(statementsOf)).toContain(ddl);
-  });
+  it.each(['docs/fencing/postgresql.md', 'docs/quick-start.md'])(
+    'the table of %s is that of ddl()',
+    (page) => {
+      const ddl = plain(postgresFence(database.pool).ddl());
+      expect(sqlOf(page).flatMap(statementsOf)).toContain(ddl);
+    },
+  );
 
   it('the statement of fence-sql.md is the one that the fence sends, and refuses an older token', async () => {
     expect(plain(ON_POSTGRES!)).toBe(plain(sentTo('postgresql')[0]!));

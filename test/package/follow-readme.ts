@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
+import { postgresFence } from '../../lib/fencing/index.ts';
 import {
   ConsumerProject,
   programsOf,
@@ -24,7 +25,7 @@ export interface Project {
 }
 
 const README = blocksOf(readPage('README.md'));
-const SQL = README.find(({ language }) => language === 'sql')!.code;
+const SEAT_TABLE = /CREATE TABLE seat .+/.exec(readPage('README.md').text)![0];
 const LINES_OF_MAIN = README.find(({ code }) => fragmentNameOf(code) === 'main.ts')!.code;
 
 /** The file that `nest new` makes, with the lines that the README adds, and one that says where to find the application. */
@@ -79,7 +80,7 @@ ${files['app.module.ts']!.replace('@Module({', '@Module({ controllers: [ReportCo
 export function followReadme(name: string, { format, packages, runTests }: Project): void {
   describe(`a reader of the README with ${name}`, () => {
     const servers = useRedisServers(1);
-    const database = usePostgres((pool) => pool.query(SQL));
+    const database = usePostgres((pool) => pool.query(SEAT_TABLE + postgresFence(pool).ddl()));
     let project: ConsumerProject;
     let environment: NodeJS.ProcessEnv;
     let application: GuardedProcess | undefined;
