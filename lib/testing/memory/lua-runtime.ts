@@ -114,9 +114,9 @@ export class LuaRuntime {
     return text.slice(from, last < 0 ? text.length + last + 1 : last);
   }
 
-  /** Scripts look for plain texts only. */
-  find(value: LuaValue, plain: string): number | undefined {
-    const index = this.text(value).indexOf(plain);
+  find(value: LuaValue, pattern: string, _first = 1, isPlain = false): number | undefined {
+    const text = this.text(value);
+    const index = isPlain ? text.indexOf(pattern) : text.search(expressionOf(pattern));
     return index < 0 ? undefined : index + 1;
   }
 

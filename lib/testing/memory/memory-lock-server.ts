@@ -112,7 +112,7 @@ export class MemoryLockServer {
     const { markerName, restartGuardMs, floorRetentionMs, versions, configuration } = request;
     if (this.#hasServedGuard && this.call('EXISTS', markerName) === 0) this.#joinLongAgo(request);
     const names = [markerName, `${markerName}:gate`, `${markerName}:configurations`];
-    const values = [restartGuardMs, floorRetentionMs, ...versions, configuration, '-', ''];
+    const values = [restartGuardMs, floorRetentionMs, ...versions, configuration, '-', '', ''];
     const parse = (answer: unknown): port.JoinReply => {
       const { start: _start, salt: _salt, ...reply } = replies.parseJoinReply(answer) as any;
       return reply;
