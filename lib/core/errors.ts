@@ -107,12 +107,12 @@ export class LockBusyError extends RedlockError {
     readonly process?: string,
   ) {
     const holder = isHeldHere
-      ? 'this process (a call that runs, or forgot release())'
-      : (process ?? 'another');
+      ? 'this process (by another call, or for lack of a release)'
+      : (process ?? 'someone else');
     const leftMs = Math.ceil(holderRemainingMs ?? Number.NaN);
-    const lease = leftMs >= 0 ? `, whose lease runs ${leftMs} ms more unless extended` : '';
+    const expiry = leftMs >= 0 ? `, and expires in ${leftMs} ms unless it is renewed` : '';
     super(
-      `Lock ${quoteKeys(keys)} is held by ${holder}${lease}; waited ${Math.round(waitedMs)} ms. Try later, wait longer ('wait'), or skip (tryAcquire, onBusy: 'skip').`,
+      `Lock ${quoteKeys(keys)} is held by ${holder}${expiry}. Waited ${Math.round(waitedMs)} ms. Try again later, wait longer (such as wait: '5s'), or skip (tryAcquire, onBusy: 'skip').`,
       keys,
     );
   }
@@ -136,12 +136,12 @@ export class QuorumUnavailableError extends RedlockError {
      */
     readonly causes: readonly NodeCause[],
     /** The advice that helps, at the end of the message. */
-    advice = "Retry, or wait longer ('wait'); where it stays, mend what is named here.",
+    advice = "Try again, or wait longer ('wait'). If this persists, fix the causes named here.",
     /** The words for what found no quorum. */
     subject = keys.length > 0 ? `for lock ${quoteKeys(keys)}` : 'at the start',
   ) {
     super(
-      `No quorum ${subject} after ${Math.round(waitedMs)} ms: ${quorum} of ${nodeCount} nodes must vote. ${listOf(causes)}. ${advice}`,
+      `No quorum ${subject} after ${Math.round(waitedMs)} ms: ${quorum} of ${nodeCount} servers must answer. ${listOf(causes)}. ${advice}`,
       keys,
     );
   }
@@ -189,7 +189,7 @@ function lossMessage(
 ): string {
   const end = reason === 'short' ? 'is still held, but' : 'was lost:';
   const answers = causes.length > 0 ? ` (${listOf(causes)})` : '';
-  return `Lock ${quoteKeys(keys)} (token ${token}) ${end} ${LOSS[reason]}${revoked}${answers}. Stop before the next step; a fence refuses this token once a newer holder has claimed.`;
+  return `Lock ${quoteKeys(keys)} (token ${token}) ${end} ${LOSS[reason]}${revoked}${answers}. Stop before the next step. A fence rejects this token once a newer holder has reached it.`;
 }
 
 /** An error of its own for each who receives one loss: users add to errors, and its stack leads to where it is thrown. */
@@ -199,13 +199,13 @@ export function sameLoss(loss: LockLostError, result?: unknown): LockLostError {
 }
 
 const LOSS: Record<LockLossReason, string> = {
-  expired: 'its ttl was over, and no quorum had extended it',
-  suspended: 'the operating system was suspended while its validity ended',
-  overdue: "'maxHold' was over, so it is no longer extended",
-  taken: 'too few nodes still hold it to form a quorum',
+  expired: 'its ttl was over, and no quorum had renewed it',
+  suspended: 'the operating system was suspended until after it had expired',
+  overdue: "'maxHold' was over, so it is no longer renewed",
+  taken: 'too few servers still have it',
   revoked: 'it was revoked ',
   closed: "the application shut down, and 'shutdownTimeout' was over",
-  short: 'less validity is left than the next step needs',
+  short: 'less time is left than the next step needs',
 };
 
 /**

@@ -196,7 +196,7 @@ export class EventSink {
     this.#hasWarned = true;
     try {
       process.emitWarning(
-        `A lock event listener (onEvent) failed; locks go on, and later failures are not reported. ${inspect(error)}`,
+        `onEvent failed. Locks are not affected, and later failures are not reported: ${inspect(error)}`,
         { code: 'REDLOCK_LISTENER_FAILED' },
       );
     } catch {

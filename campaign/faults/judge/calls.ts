@@ -76,7 +76,7 @@ function hadNoTime(
   { process, at, message = '' }: AnsweredEvent,
 ): boolean {
   const [, pausedMs] = /this process: did not run for (\d+) ms/.exec(message) ?? [];
-  if (pausedMs === undefined && !message.includes('before a node could be asked')) return false;
+  if (pausedMs === undefined && !message.includes('before a server could be asked')) return false;
   let stalledMs = 0;
   for (const stall of of('stalled'))
     if (stall.process === process)

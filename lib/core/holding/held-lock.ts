@@ -294,7 +294,7 @@ export class LockHandle implements Lock {
     if (this.lossError !== undefined) throw sameLoss(this.lossError);
     if (this.#isReleased)
       throw new FencedUsageError(
-        `Lock ${quoteKeys(this.keys)} is used after its release. Do it inside the section, or acquire the lock again.`,
+        `Lock ${quoteKeys(this.keys)} was used after its release. Use it inside the locked work, or acquire the lock again.`,
         this.keys,
       );
     this.#lock.ensureLeft(ms);

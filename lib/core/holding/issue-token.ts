@@ -27,6 +27,6 @@ export async function issueToken(source: TokenSource, lock: HeldLock): Promise<F
 
 /** The loss of a lock that nobody had, and whose ballot is no token. */
 function notIssued({ keys, reason, token, causes }: LockLostError): LockLostError {
-  const message = `Lock ${quoteKeys(keys)} was lost before its holder had it: the token source issued no token in time. Nothing ran under it. Look why the source is slow; then retry.`;
+  const message = `Lock ${quoteKeys(keys)} was lost before its holder had it: the token source issued no token in time. Nothing ran under it. Find out why the source is slow, then try again.`;
   return new LockLostError(keys, reason, token, causes, undefined, undefined, message);
 }

@@ -24,7 +24,7 @@ const LONGEST_PAUSE_MS = 1_000;
 
 const NOT_GRANTED_HERE = 'another server answers at this address now, which did not grant it';
 const MUST_JOIN = 'has to be joined again';
-const FORGETS = `${MUST_JOIN}, because it forgets that soon: its maxmemory-policy evicts keys (set noeviction), or something deletes them`;
+const FORGETS = `${MUST_JOIN}, and that repeats: its maxmemory-policy evicts keys (set noeviction), or something deletes them`;
 
 /** The party that asked for votes: receives each node's answer once, by its index. */
 export interface VoteCollector extends Collected {
@@ -172,7 +172,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
 
   opened(): void {
     this.#reconnected('joining');
-    this.health.problem = 'connected, but it has not answered yet whether it may vote';
+    this.health.problem = 'connected, but has not answered yet whether it gives locks';
     this.#join();
   }
 

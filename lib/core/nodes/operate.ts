@@ -48,7 +48,7 @@ export async function revokeKey(
   );
   if (times.length < options.quorum) {
     const isKept = replies.every((each) => each.kind === 'failed' && each.nothingWritten);
-    const look = 'It may still be held: look (inspect), and revoke it again.';
+    const look = 'It may still be held: inspect it, and revoke it again.';
     throw outage(set, sinceMs, [key], replies, isKept ? 'Nothing was revoked.' : look);
   }
   return { ...found, endsInMs: Math.max(...times) };
@@ -64,11 +64,11 @@ export async function listLocks(set: AskedNodes, keysBegin = ''): Promise<LockLi
   const failed = replies.filter((reply) => reply.kind === 'failed');
   const denied = failed.find(({ message }) => message.includes('NOPERM'))?.message;
   if (denied !== undefined) {
-    const fix = `use a user with +scan and ~${keyPrefix}*, which the one for locks need not have`;
+    const fix = `use a user with +scan and ~${keyPrefix}*; locks themselves don't need that right`;
     throw new RedlockConfigError('nodes', undefined, fix, `listed by this user (${denied})`);
   }
   if (replies.length - failed.length < quorum)
-    throw outage(set, sinceMs, [], replies, 'Mend these nodes.');
+    throw outage(set, sinceMs, [], replies, 'Fix these servers.');
   const listed = replies.flatMap((reply) => (reply.kind === 'listed' ? reply : []));
   const names = listed.flatMap((reply) => reply.names.map((name) => name.slice(keyPrefix.length)));
   const keys = [...new Set(names)].filter((key) => key !== '' && !RESERVED.test(key)).sort();

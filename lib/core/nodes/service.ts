@@ -141,7 +141,7 @@ export abstract class Service {
 }
 
 export function waitsForGuard(leftMs: number): string {
-  return `may not vote for ${inSeconds(leftMs)} more (restart guard)`;
+  return `gives no locks for ${inSeconds(leftMs)} more (restart guard)`;
 }
 
 /** The party that released a lock: receives what became of it at each node once. */

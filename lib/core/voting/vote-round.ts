@@ -116,9 +116,9 @@ export class VoteRound extends Deadline implements VoteCollector {
       const reply = this.votes.replies[index];
       let [reason, message] = describeReply(reply);
       if (reason === undefined && tooSlow && !isOwnFault)
-        [reason, message] = ['timeout', 'voted, but the round took too long for the ttl'];
+        [reason, message] = ['timeout', 'answered, but too late for the ttl'];
       if (this.isDecided && reply === undefined && !this.votes.isSilent(index))
-        [reason, message] = ['not-awaited', 'not waited for: the other nodes decided'];
+        [reason, message] = ['not-awaited', 'not waited for: the other servers had decided'];
       // Time left at present: the call may have waited since. Of one that was not waited for, the join said it.
       const leftMs = votesAtMs - this.#set.clock.nowMs;
       if (reason === 'quarantined' || (reason === 'not-awaited' && leftMs > 0)) {
@@ -127,7 +127,7 @@ export class VoteRound extends Deadline implements VoteCollector {
       return reason === undefined ? [] : [{ address, reason, message, elapsedMs }];
     });
     if (!isOwnFault) return causes;
-    const message = `did not run for ${pausedMs} ms, and then too little of the ttl was left of a vote that it had won`;
+    const message = `did not run for ${pausedMs} ms, and too little was left of the ttl of a lock that it had got`;
     const said = causes.filter(({ reason }) => reason !== 'not-awaited');
     return [{ address: 'this process', reason: 'timeout', message, elapsedMs }, ...said];
   }
@@ -164,18 +164,18 @@ function describeReply(reply: VoteReply | undefined): [NodeFailureReason | undef
     case 'held': {
       const time =
         reply.remainingMs < 0 ? 'without end (no TTL)' : `for ${reply.remainingMs} ms more`;
-      return ['held', `held by another holder ${time}`];
+      return ['held', `held by someone else ${time}`];
     }
     case 'stale':
-      return ['stale', 'has seen a newer ballot'];
+      return ['stale', 'has answered a newer call for this lock'];
     case 'ahead':
-      return ['stale', "our clock is more than a day ahead of this node's clock"];
+      return ['stale', "the clock of this process is more than a day ahead of the server's"];
     case 'quarantined':
       return ['quarantined', ''];
     case 'unjoined':
       return ['unreachable', 'has forgotten that this process joined'];
     case 'lost':
-      return ['lost', reply.why ?? 'no longer holds the lock for us'];
+      return ['lost', reply.why ?? 'no longer has the lock of this process'];
     case 'failed':
       return [reply.reason, reply.message];
   }

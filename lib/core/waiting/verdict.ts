@@ -117,7 +117,7 @@ function notTried(elapsedMs: number, slots: number | undefined): NodeCause {
   const reason = slots === undefined ? 'not-tried' : 'overloaded';
   const message =
     slots === undefined
-      ? 'the time was over before a node could be asked'
+      ? 'the time was over before a server could be asked'
       : `${slots} tries for other locks were under way all the time (option concurrentTries)`;
   return { address: 'this process', reason, message, elapsedMs };
 }

@@ -59,7 +59,7 @@ describe('status()', () => {
     cluster.servers[2]!.restart({ keepData: false });
     await cluster.advance(1_000);
     expect(states()).toEqual(['voting', 'voting', 'quarantined']);
-    expect(redlock.status().nodes[2]!.reason).toMatch(/may not vote for 2\.\d s more/);
+    expect(redlock.status().nodes[2]!.reason).toMatch(/gives no locks for 2\.\d s more/);
     expect(redlock.status()).toMatchObject({ ready: true, degraded: true });
     await cluster.advance(3_000);
     expect(states()[2]).toBe('voting');

@@ -121,7 +121,7 @@ describe('extend()', () => {
     await cluster.settle(released.release());
     await expect(released.extend()).rejects.toMatchObject({ code: 'FENCED_USAGE' });
     expect(() => released.ensure()).toThrow(
-      'Lock "b" is used after its release. Do it inside the section, or acquire the lock again.',
+      'Lock "b" was used after its release. Use it inside the locked work, or acquire the lock again.',
     );
     await cluster.settle(lock.release());
     expect(() => lock.ensure()).toThrow(LockLostError);
@@ -179,7 +179,7 @@ describe('a loss', () => {
     expect(lock.isHeld).toBe(true);
     expect(lock.remainingMs).toBeCloseTo(66, 6);
     expect(() => lock.ensure(66)).not.toThrow();
-    expect(() => lock.ensure(67)).toThrow(/less validity is left than the next step needs/);
+    expect(() => lock.ensure(67)).toThrow(/less time is left than the next step needs/);
     cluster.environment.skip(67);
     expect([lock.isHeld, lock.remainingMs]).toEqual([false, 0]);
     expect(lock.signal.aborted).toBe(false);
