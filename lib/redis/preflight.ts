@@ -55,7 +55,7 @@ export function checkNodes(
 ): StartupFinding[] {
   const findings: StartupFinding[] = [];
   if (nodes.length % 2 === 0) {
-    const message = `${nodes.length} nodes survive as many failures as ${nodes.length - 1}: use an odd number`;
+    const message = `${nodes.length} servers survive no more failures than ${nodes.length - 1}: use an odd number`;
     findings.push({ severity: 'warning', message });
   }
   const { quorum, strict = false, keyPrefix } = options;
@@ -71,7 +71,7 @@ export function checkNodes(
       ]);
     if (reply.kind === 'failed') {
       const severity = strict || answering < quorum ? 'error' : 'warning';
-      const message = `can't be examined: ${reply.message}; ${answering} of ${nodes.length} nodes answer, ${quorum} are needed`;
+      const message = `can't be examined: ${reply.message}; ${answering} of ${nodes.length} servers answer, ${quorum} are needed`;
       findings.push({ severity, address, message, isOutage: true });
       continue;
     }
@@ -115,13 +115,13 @@ function* errorsOf(facts: NodeFacts, options: StartupCheckOptions): Generator<st
   if (role === 'sentinel')
     return yield 'is a Sentinel, which keeps no keys: give the Redis server itself';
   if (role !== '' && role !== 'master')
-    yield 'is a replica: it refuses writes, and forgets locks when it is promoted; give an independent master';
+    yield 'is a replica: it rejects writes, and may not know all locks when it is promoted; give an independent primary';
   if (clusterEnabled && facts.foundBy !== 'cluster')
-    yield "runs in cluster mode: give the cluster as the node, { cluster: [{ host, port }] }, and a keyPrefix with a hash tag, such as '{lock}:'";
+    yield "runs in cluster mode: give the whole cluster, { cluster: [{ host, port }] }, and a keyPrefix with a hash tag, such as '{lock}:'";
   if (isOlderThan(6, 2, version)) yield `is Redis ${version}: use 6.2 or newer`;
   const mayFailOver = maxLagMs !== undefined || (options.restartGuard && connectedReplicas > 0);
   if (mayFailOver && isOlderThan(7, 0, version))
-    yield `is Redis ${version}, whose replicas get its scripts: after a failover the guard would not see another server; use 7.0 or newer`;
+    yield `is Redis ${version}, which copies its scripts to its replicas, so that the restart guard can't see a failover: use 7.0 or newer`;
   if (maxLagMs !== undefined && facts.maxLagMs !== undefined && facts.maxLagMs > maxLagMs)
     yield `has min-replicas-max-lag ${facts.maxLagMs / 1_000}, longer than the maxLag of failover (${maxLagMs} ms): give all processes failover: { maxLag: '${facts.maxLagMs / 1_000}s' }`;
   if (servers.length > 1)
@@ -138,7 +138,7 @@ function* warningsOf(
   // It has no data to lose.
   if (facts.role === 'sentinel') return;
   if (facts.refusesWrites !== undefined)
-    yield `refuses all writes now, and so counts as a node that is down: ${facts.refusesWrites}`;
+    yield `rejects all writes now, and so counts as down: ${facts.refusesWrites}`;
   // Scripts go into the append-only file and to replicas before version 7.
   const isReplaceable = connectedReplicas > 0 || facts.foundBy !== undefined;
   const isRefused = maxLagMs !== undefined || (restartGuard && connectedReplicas > 0);
@@ -153,7 +153,7 @@ function* warningsOf(
   if (!restartGuard && !appendOnly && runId !== '' && !isReplaceable)
     yield 'keeps locks in memory only, so that a restart of Redis may give a held lock to a second holder. That is fine for development; for production set appendonly yes and appendfsync always in Redis, or restartGuard: true here';
   for (const right of missingRights.filter(isForTurns))
-    yield `serves processes that wait late or in no order: they ask again by themselves (${right}): grant +${commandOf(right)} &${keyPrefix}*`;
+    yield `can't tell waiting processes that a lock is free, so they find out late and out of order: a right is missing (${right}): grant +${commandOf(right)} &${keyPrefix}*`;
 }
 
 /** Says, in a line for each server that may fail over, which faults its locks survive with one holder. */

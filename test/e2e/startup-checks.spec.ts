@@ -98,7 +98,7 @@ describe('start-up checks on real servers', () => {
         const has = expect.objectContaining({
           severity: 'warning',
           message: expect.stringMatching(
-            /^refuses all writes now, and so counts as a node that is down: (OOM|NOREPLICAS) /,
+            /^rejects all writes now, and so counts as down: (OOM|NOREPLICAS) /,
           ),
         });
         expect(refused).toContainEqual(has);

@@ -49,9 +49,9 @@ describe('start-up checks', () => {
   });
 
   it.each([
-    ['a replica', { role: 'slave' }, 'error', /replica.*independent master/],
+    ['a replica', { role: 'slave' }, 'error', /replica.*independent primary/],
     ['a Sentinel', { role: 'sentinel', missingRights: ['eval: ERR x'] }, 'error', /is a Sentinel/],
-    ['cluster mode', { clusterEnabled: true }, 'error', /give the cluster.*hash tag/],
+    ['cluster mode', { clusterEnabled: true }, 'error', /give the whole cluster.*hash tag/],
     ['Redis 6.0', { version: '6.0.16' }, 'error', /6\.2 or newer/],
     ['Redis 5', { version: '5.0.7' }, 'error', /6\.2 or newer/],
     ['scripts in an AOF', { version: '6.2.14', appendOnly: true }, 'warning', /7\.0 or newer/],
@@ -71,7 +71,7 @@ describe('start-up checks', () => {
           { missingRights: [`${command}: NOPERM x`] },
           'warning',
           new RegExp(
-            `in no order.*\\(${command}: NOPERM x\\): grant \\+${command.toLowerCase()} &lock:\\*$`,
+            `out of order.*\\(${command}: NOPERM x\\): grant \\+${command.toLowerCase()} &lock:\\*$`,
           ),
         ] as const,
     ),
