@@ -26,7 +26,7 @@ export type Command = (tool: Tool, argument: string, given: Reasons) => Promise<
 export const ls: Command = async (tool, prefix) => {
   const json = await listLocks(tool, prefix);
   const rest = json.isComplete ? [] : [['There may be more locks.']];
-  const head = ['KEY', 'HELD SINCE', 'LEASE ENDS IN', 'BY'];
+  const head = ['KEY', 'HELD SINCE', 'EXPIRES IN', 'BY'];
   return { json, lines: [head, ...json.locks.map(line), ...rest], code: 0 };
 };
 
@@ -51,7 +51,7 @@ export const waiters: Command = async (tool, key) => {
   });
   const answers = replies.filter(Array.isArray) as { mark: string; process?: ProcessIdentity }[][];
   if (answers.length < tool.options.quorum)
-    throw outage(tool, sinceMs, [key], replies, 'Mend these nodes.');
+    throw outage(tool, sinceMs, [key], replies, 'Fix these servers.');
   const known = answers.flat();
   const json = [...new Set(known.map(({ mark }) => mark))].map(
     (mark) => known.find((each) => each.mark === mark && each.process) ?? { mark },
@@ -67,7 +67,7 @@ export const revoke: Command = async (tool, key, { by, reason }) => {
   const isWhole = findings.length === 0;
   const end = isWhole
     ? `others get it in ${endsInMs} ms`
-    : 'revoked on these nodes only, so its holder may keep it';
+    : 'revoked on these servers only, so its holder may keep it';
   const state = found.holder === null ? [key, 'free: nothing was revoked'] : [...line(found), end];
   const json = { ...found, ...(isWhole ? { endsInMs } : { findings }) };
   return { json, lines: [state, ...findings.map(row)], code: isWhole ? 0 : 1 };
@@ -102,7 +102,7 @@ export const doctor: Command = async (tool) => {
   const answering = facts.filter(({ kind }) => kind === 'facts').length;
   const writing = facts.filter((each) => each.kind === 'facts' && !each.refusesWrites).length;
   const voting = writing - guarded.length;
-  const message = `only ${voting} of ${facts.length} nodes vote now, and a lock needs ${quorum}: nobody gets one`;
+  const message = `only ${voting} of ${facts.length} servers give locks now, and a lock needs ${quorum}: nobody gets one`;
   // Where a wrong server was given, those that have the locks were not asked.
   const areOut = voting < quorum && !tool.sessions.some(({ refusal }) => refusal);
   const json = [...(areOut ? [{ severity: 'error', message } as const] : []), ...findings];
@@ -120,7 +120,7 @@ function configurationFindings({ sessions, options }: Tool): StartupFinding[] {
   const say = (event: LockEvent) => {
     if (event.type !== 'configurations-differ') return;
     const { nodes, quorum } = event.other;
-    const message = `processes that joined within a day use the nodes ${nodes.join(', ')} (quorum ${quorum}), and one lock could have two holders: give the same nodes here and in all processes`;
+    const message = `processes that connected in the last 24 hours use the nodes ${nodes.join(', ')} (quorum ${quorum}), and one lock could have two holders: give the same nodes here and in all processes`;
     findings.push({ severity: 'error', message });
   };
   const addresses = sessions.map(({ address }) => address);

@@ -13,7 +13,7 @@ const COMMANDS: Readonly<Record<string, readonly [Command, takes: string, does: 
   ls: [ls, '[PREFIX]', 'locks that are held, and by whom. Needs a user that may SCAN'],
   inspect: [inspect, 'KEY', 'who holds a key. Exit code 1 when it is held'],
   waiters: [waiters, 'KEY', 'processes that wait for a key, in their order'],
-  revoke: [revoke, 'KEY --reason TEXT', 'takes a lock; others get it when its lease ends'],
+  revoke: [revoke, 'KEY --reason TEXT', 'takes a lock away; others get it when it expires'],
   doctor: [doctor, '', 'faults and risks of the servers, each with its fix. 1 when there are any'],
 };
 

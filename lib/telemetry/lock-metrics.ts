@@ -22,9 +22,9 @@ export function lockMetrics(meter: Meter): Omit<LockTelemetry, 'begin'> {
   const counters = new Map([
     counter('acquired', '{lock}', 'Locks that callers got'),
     counter('busy', '{call}', 'Calls whose wait ended while another held the lock'),
-    counter('unavailable', '{call}', 'Calls for which too few nodes voted'),
+    counter('unavailable', '{call}', 'Calls for which too few servers answered'),
     counter('lost', '{lock}', 'Locks that were lost while held'),
-    counter('stale', '{token}', 'Tokens that the fence refused'),
+    counter('stale', '{token}', 'Tokens that the fence rejected'),
   ]);
   return {
     onEvent(event) {
@@ -46,11 +46,15 @@ function observer(meter: Meter): LockTelemetry['observe'] {
   const counts = [
     gauge('lock.held', '{lock}', 'Locks that this process holds'),
     gauge('lock.waiting', '{call}', 'Calls of this process that wait for a lock'),
-    gauge('lock.nodes.voting', '{node}', 'Nodes that vote'),
-    gauge('lock.nodes.configured', '{node}', 'Nodes of the options'),
-    gauge('lock.nodes.missing', '{node}', 'Votes that a quorum lacks'),
+    gauge('lock.nodes.voting', '{node}', 'Servers that give locks'),
+    gauge('lock.nodes.configured', '{node}', 'Servers in the options'),
+    gauge('lock.nodes.missing', '{node}', 'Servers that a quorum lacks'),
   ];
-  const trip = gauge('lock.node.round_trip.duration', 's', 'Time of the latest vote of a node');
+  const trip = gauge(
+    'lock.node.round_trip.duration',
+    's',
+    'Round trip of the latest answer of a server',
+  );
   return (status) => {
     const measure = (result: BatchObservableResult) => {
       const { held, waiting, nodes, votesMissing } = status();

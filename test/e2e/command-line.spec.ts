@@ -140,7 +140,7 @@ describe('the command line over several servers', () => {
     }
     const { output, problem } = await run(nodes, 'waiters', 'a', '--json');
     expect(output).toBe('');
-    expect(problem).toContain('2 of 3 nodes must vote');
+    expect(problem).toContain('2 of 3 servers must answer');
   });
 
   it('promises others no lock that its holder may keep', async () => {
@@ -149,7 +149,7 @@ describe('the command line over several servers', () => {
     const revoke = ['revoke', 'minority', '--reason', 'x'];
     const { code, output } = await run([servers[0]!], ...revoke);
     expect(code).toBe(1);
-    expect(output).toContain('revoked on these nodes only, so its holder may keep it');
+    expect(output).toContain('revoked on these servers only, so its holder may keep it');
     expect(output).not.toContain('others get it');
     await held.extend();
     const found = JSON.parse((await run([servers[0]!], ...revoke, '--json')).output);
