@@ -142,7 +142,7 @@ describe('the start of an application with @Fenced', () => {
     }
     class Inheriting extends Seats {}
     const warnings = await start({ providers: [Unlocked, Locked, Inheriting] });
-    expect(warnings).toMatch(/^warn Unlocked\.book overrides Seats\.book, .*unlocked.*$/);
+    expect(warnings).toMatch(/^warn Unlocked\.book overrides Seats\.book, .*without a lock.*$/);
   });
 
   it.each<[string, (...decorators: MethodDecorator[]) => object, RegExp | string]>([

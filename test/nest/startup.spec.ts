@@ -52,7 +52,7 @@ describe('a start', () => {
   it('is quiet and says how many nodes there are when all is well', async () => {
     const { app, recorder } = await start({ nodes: createMemoryNodes(3) });
     await app.close();
-    expect(recorder.lines).toContain('log Locks over 3 nodes, quorum 2.');
+    expect(recorder.lines).toContain('log Locks over 3 servers, quorum 2.');
     expect(recorder.warnings).toBe('');
   });
 
@@ -88,9 +88,9 @@ describe('a start', () => {
     const { recorder, locks } = await start({ nodes, restartGuard: false });
     expect(recorder.warnings).toContain(missing!.address);
     await expect(lockAtOnce(locks)).resolves.toBe('locked');
-    await recorder.said(`warn Node ${missing!.address} does not vote`);
+    await recorder.said(`warn Server ${missing!.address} gives no locks`);
     missing!.restart({ keepData: true });
-    await recorder.said(`log Node ${missing!.address} joined.`);
+    await recorder.said(`log Server ${missing!.address} joined.`);
   });
 
   it('waits for nodes that come late, with strict for all of them', async () => {
@@ -141,10 +141,10 @@ describe('a start', () => {
 
   it('is refused where too few servers take writes, and warns of one that takes none', async () => {
     const boot = start({ nodes: serversWith(OOM, OOM, {}), startupTimeout: 500 });
-    await expect(boot).rejects.toThrow(/2 of 3 nodes must vote\..*OOM/);
+    await expect(boot).rejects.toThrow(/2 of 3 servers must answer\..*OOM/);
     await expect(boot).rejects.toMatchObject({ causes: { length: 2 } });
     const { recorder } = await start({ nodes: serversWith(OOM, {}, {}) });
-    expect(recorder.warnings).toContain('refuses all writes now');
+    expect(recorder.warnings).toContain('rejects all writes now');
   });
 
   it('without servers is refused after its timeout, and says in one error before what is wrong and what a test does', async () => {
@@ -155,7 +155,7 @@ describe('a start', () => {
     const errors = recorder.lines.filter((line) => line.startsWith('error'));
     expect(errors).toEqual([
       expect.stringMatching(
-        /No quorum at the start after \d+ ms: 2 of 3 nodes must vote\. 127\.0\.0\.1:1: no connection: .*ECONNREFUSED.*createMemoryNodes\(3\)/,
+        /No quorum at the start after \d+ ms: 2 of 3 servers must answer\. 127\.0\.0\.1:1: no connection: .*ECONNREFUSED.*createMemoryNodes\(3\)/,
       ),
     ]);
   });
@@ -218,7 +218,7 @@ describe('after a start', () => {
     for (const node of nodes) node.server.restart({ keepData: false });
     await jest.advanceTimersByTimeAsync(100);
     expect(recorder.lines.filter((line) => line.includes('joined'))).toHaveLength(6);
-    expect(recorder.warnings).toContain(`Node ${nodes[0]!.address} left`);
+    expect(recorder.warnings).toContain(`Server ${nodes[0]!.address} left`);
     expect(recorder.warnings).toMatch(/Lock "seat:1" \(token \d+\) was lost/);
   });
 
@@ -240,7 +240,7 @@ describe('after a start', () => {
   }
 });
 
-const WAITING = 'until a quorum may vote';
+const WAITING = 'until the servers give locks';
 
 describe('a start over servers that may not vote yet', () => {
   beforeEach(stopTime);
@@ -280,7 +280,9 @@ describe('a start over servers that may not vote yet', () => {
       1,
     );
     expect(recorder.lines.join('\n')).not.toContain('Waiting');
-    const warning = options.startupTimeout ? /vote in [.\d]+ s.*'startupTimeout' of 30 s/ : /^$/;
+    const warning = options.startupTimeout
+      ? /no locks for [.\d]+ s.*'startupTimeout' of 30 s/
+      : /^$/;
     expect(recorder.warnings).toMatch(warning);
     expect(await locks.ready(0)).toBe(false);
     await expect(lockAtOnce(locks)).rejects.toMatchObject(quarantined);

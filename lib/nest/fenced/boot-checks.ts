@@ -84,7 +84,7 @@ function checkUnlocked(prototype: object, key: string | symbol, { logger }: Redl
   const overridden = parents.find((parent) => fencedDefinition(parent, key) !== undefined);
   if (overridden === undefined) return;
   logger.warn(
-    `${name} overrides ${methodName(overridden, key)}, which is under @Fenced, without being under it: it runs unlocked, except for what it does in super.${String(key)}(). Decorators are not inherited: put @Fenced on it as well, and nested: 'join' on the one that it calls by super.`,
+    `${name} overrides ${methodName(overridden, key)}, which has @Fenced, but has none itself: it runs without a lock, except for what it does in super.${String(key)}(). Decorators are not inherited: put @Fenced on it as well, and nested: 'join' on the method that it overrides.`,
   );
 }
 

@@ -12,7 +12,7 @@ export function firstFailure(logger: Pick<Logger, 'error'>, name: string) {
     hasFailed = true;
     const detail = error instanceof Error ? error.stack : String(error);
     logger.error(
-      `${name} failed, and later failures of it are not logged. Locks are not affected; mend what the option was given: ${detail}`,
+      `${name} failed. Locks are not affected, and later failures of it are not logged. Fix what this option was given: ${detail}`,
     );
   };
 }
@@ -33,19 +33,19 @@ export function eventListener(
     if (warning !== undefined) logger.warn(where + warning);
     if (event.type === 'quorum-lost')
       logger.error(
-        `No quorum votes: no lock can be acquired until one does, and held ones may be lost. ${listOf(event.causes)}.`,
+        `No quorum of servers answers: nobody gets a lock until one does, and held locks may be lost. ${listOf(event.causes)}.`,
       );
     if (event.type === 'quorum-back')
       logger.log(
-        `A quorum votes again, after ${inSeconds(event.downMs)}. Calls that got no lock meanwhile: ${event.refusedCalls}.`,
+        `A quorum of servers answers again, after ${inSeconds(event.downMs)}. Calls that got no lock meanwhile: ${event.refusedCalls}.`,
       );
     if (event.type === 'node-joined') {
       const waitMs = Math.ceil(event.quarantineMs);
       const why = event.isMoved
         ? 'another server answers at this address now'
-        : 'it is new, was restarted, or began a new history of replication';
-      const guard = `; ${why}, and votes in ${waitMs} ms (restart guard)`;
-      logger.log(`Node ${event.address} joined${waitMs > 0 ? guard : ''}.`);
+        : 'it is new, or was restarted or promoted';
+      const guard = `: ${why}, and gives locks in ${waitMs} ms (restart guard)`;
+      logger.log(`Server ${event.address} joined${waitMs > 0 ? guard : ''}.`);
     }
     telemetry?.onEvent(event);
     try {
@@ -76,7 +76,7 @@ export function watchFence(
       listener({ type: 'stale', keys: event.keys, ...caller(), error: event.error });
     if (event.type === 'compensation-failed') {
       logger.error(
-        `onStale failed after token ${event.token} for ${quoteKeys(event.keys)} was refused, so what this holder did elsewhere still stands. Undo it by hand: ${String(event.error)}`,
+        `onStale failed after token ${event.token} for ${quoteKeys(event.keys)} was rejected, so what this holder did elsewhere still stands. Undo it by hand: ${String(event.error)}`,
       );
     }
   });
@@ -93,23 +93,23 @@ function warningOf(event: LockEvent): string | undefined {
     case 'stale':
       return event.error.message;
     case 'held-long':
-      return `Lock ${quoteKeys(event.keys)} (token ${event.token}) has been held for ${inSeconds(event.heldMs)}, and is extended further. If that work should have ended by now, look why it hangs; the option 'maxHold' ends such a lock.`;
+      return `Lock ${quoteKeys(event.keys)} (token ${event.token}) has been held for ${inSeconds(event.heldMs)}, and is still renewed. If its work should have ended by now, find out why it hangs. The option 'maxHold' ends such a lock.`;
     case 'release-incomplete':
-      return `Release of lock ${quoteKeys(event.keys)} (token ${event.token}) was not confirmed by a quorum. It will be retried; the lock expires with its TTL at the latest.`;
+      return `The release of lock ${quoteKeys(event.keys)} (token ${event.token}) was not confirmed by a quorum. It is tried again, and the lock expires after its ttl at the latest.`;
     case 'slow-quorum':
-      return `A round trip to a quorum of nodes took ${Math.round(event.roundTripMs)} ms, more than a tenth of the TTL (${event.ttlMs} ms): locks may be lost. Look at network and server latency, or raise 'ttl'.`;
+      return `A round trip to a quorum of servers took ${Math.round(event.roundTripMs)} ms, more than a tenth of the ttl (${event.ttlMs} ms): locks may be lost. Look at the latency of the network and the servers, or raise 'ttl'.`;
     case 'node-left':
-      return `Node ${event.address} left: ${event.message.replace(/\.$/, '')}.${event.hasQuorum ? ' Locks go on while a quorum is connected.' : ''}`;
+      return `Server ${event.address} left: ${event.message.replace(/\.$/, '')}.${event.hasQuorum ? ' Locks still work, because a quorum is connected.' : ''}`;
     case 'configurations-differ':
-      return `Within a day a process has joined with ${shownNodes(event.other)}, this one has ${shownNodes(event.own)} (both are known to ${event.address}): if that process still runs, two holders of one lock are possible. Give all processes the same nodes and quorum, under the same names; see "Changing the set of nodes" in docs/operations.md.`;
+      return `In the last 24 hours, a process connected with the nodes ${shownNodes(event.other)}, and this one has ${shownNodes(event.own)} (${event.address} knows both). If that process still runs, one lock can have two holders. Give all processes the same nodes and quorum, under the same names; see "Changing the set of nodes" in docs/operations.md.`;
     case 'node-joined':
       return event.upMs === undefined
         ? undefined
-        : `Node ${event.address} is another server than before, and that one has been up for ${inSeconds(event.upMs)}: the address leads to several servers, and each of them may give the same lock. It does not extend what the other one granted. Give each server an address of its own; see "One Redis or three" in docs/hosting.md.`;
+        : `Server ${event.address} is another one than before, and has been up for ${inSeconds(event.upMs)}: the address leads to several servers, and each of them may give the same lock. It does not renew the locks of the other one. Give each server an address of its own; see "One Redis or three" in docs/hosting.md.`;
     case 'node-failing':
-      return `Node ${event.address} does not vote: ${event.reason}`;
+      return `Server ${event.address} gives no locks: ${event.reason}`;
     case 'release-delayed':
-      return `Lock ${quoteKeys(event.keys)} is still kept by ${event.sections} ${event.sections === 1 ? 'section' : 'sections'} that joined it, ${Math.round(event.sinceMs)} ms after its outer work ended. Probably a promise was not awaited: await it in the outer work, or begin work that goes on after the outer work has ended.`;
+      return `Lock ${quoteKeys(event.keys)} is still kept by ${event.sections} nested ${event.sections === 1 ? 'call' : 'calls'} that joined it, ${Math.round(event.sinceMs)} ms after its outer work ended. Probably a promise was not awaited: await it in the outer work, or start work that outlives the outer work after that has ended.`;
     default:
       return undefined;
   }

@@ -114,7 +114,7 @@ export async function startRedlock(
   if (waitForVotes) await waitUntilQuorumVotes(redlock, timeoutMs, logger);
   if (!hasJoined()) throw refusal();
   logger.log(
-    `Locks over ${nodes.length} ${nodes.length === 1 ? 'node' : 'nodes'}, quorum ${quorum}.`,
+    `Locks over ${nodes.length} ${nodes.length === 1 ? 'server' : 'servers'}, quorum ${quorum}.`,
   );
 }
 
@@ -188,11 +188,11 @@ async function waitUntilQuorumVotes(
   const guardMs = Math.max(votesInMs, redlock.options.restartGuardMs);
   const goesOn = () =>
     logger.warn(
-      `A quorum may vote in ${inSeconds(redlock.votesInMs)}, not before: the servers are new or were restarted (restart guard). The application starts now, and calls wait for it within their 'wait'. With a 'startupTimeout' of ${inSeconds(guardMs)} the start waits.`,
+      `The servers give no locks for ${inSeconds(redlock.votesInMs)}: they are new or were restarted (restart guard). The application starts now, and calls wait within their 'wait'. With a 'startupTimeout' of ${inSeconds(guardMs)}, the start waits instead.`,
     );
   if (guardMs > timeoutMs) return goesOn();
   logger.log(
-    `Waiting ${inSeconds(votesInMs)} until a quorum may vote: the servers are new or were restarted (restart guard). In development waitForVotes: false starts at once, but the first lock waits all the same; restartGuard: false ends the wait for one server, or servers that lose nothing.`,
+    `Waiting ${inSeconds(votesInMs)} until the servers give locks: they are new or were restarted (restart guard). In development, waitForVotes: false starts at once, but the first lock waits all the same; restartGuard: false ends the wait for one server, or for servers that lose nothing.`,
   );
   const isDone = () => redlock.isClosing || redlock.votesInMs <= 0;
   if (!(await until(isDone, 2 * timeoutMs)) && Number.isFinite(redlock.votesInMs)) goesOn();
