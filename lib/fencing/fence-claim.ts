@@ -38,6 +38,8 @@ export function fenceClaims(
   checkKeyList(granted);
   if (keys !== undefined) checkKeyList(keys);
   const decimal = tokenDecimal(value);
+  if (value === undefined && 'token' in token)
+    throw unusable('This is a lock, and not its token. Pass lock.token.', granted);
   const shown = typeof value === 'number' ? value : kindOf(value);
   if (decimal === undefined)
     throw unusable(
@@ -51,7 +53,7 @@ export function fenceClaims(
     );
   if (maxAgeMs !== undefined && decimal.length < FIRST_TIME.length)
     throw unusable(
-      `The token ${decimal} is no time, so it has no age, but the fence has a maxAge. Give a fence for the tokens of a counter none.`,
+      `The token ${decimal} is not a time, so it has no age, but the fence has a maxAge. A fence for the tokens of a counter takes no maxAge.`,
       granted,
     );
   const chosen = [...new Set(keys ?? granted)];

@@ -64,7 +64,7 @@ export class FenceReporter {
       } catch (failure) {
         if (this.observers.size === 0)
           process.emitWarning(
-            `onStale failed for a refused write: ${String(failure)}`,
+            `onStale failed for a rejected write: ${String(failure)}`,
             'FenceWarning',
           );
         this.emit({ type: 'compensation-failed', ...about, error: failure });

@@ -139,7 +139,7 @@ describe.each(Object.entries(PLACES))('on %s', (on, { fence: make, run, hold, at
   it('is not pruned without a maxAge, and with one takes no token of a counter, which has no age', async () => {
     await expect(plain.prune()).rejects.toMatchObject({ code: 'REDLOCK_CONFIG', option: 'maxAge' });
     const counted = { value: 7, keys: [key], holder: 'a' };
-    const refusal = usage(/7 is no time.*maxAge.*Nothing was written/);
+    const refusal = usage(/7 is not a time.*maxAge.*Nothing was written/);
     await expect(fence.claim(counted)).rejects.toEqual(refusal);
     await expect(fence.transaction(counted, () => 'ran')).rejects.toEqual(refusal);
   });

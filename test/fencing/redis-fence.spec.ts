@@ -135,8 +135,8 @@ describe('redisFence', () => {
   it('refuses the token of a counter, which has no age, and lets no counter expire', async () => {
     const counted = { value: 7, keys: ['x'], holder: 'counted' };
     await fence.claim(counted);
-    await expect(aged.claim(counted)).rejects.toEqual(usage(/7 is no time/));
-    await expect(aged.write(counted, [])).rejects.toEqual(usage(/7 is no time/));
+    await expect(aged.claim(counted)).rejects.toEqual(usage(/7 is not a time/));
+    await expect(aged.write(counted, [])).rejects.toEqual(usage(/7 is not a time/));
     await expect(aged.claim(tokenOf('x', AGE_HOURS + 1))).rejects.toEqual(tooOld());
     await expect(redis.pexpiretime(fence.fenceName('x'))).resolves.toBe(-1);
   });

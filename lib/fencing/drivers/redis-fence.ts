@@ -160,7 +160,7 @@ export function redisFence(client: RedisFenceClient, options: RedisFenceOptions 
     if (outcome === 'OK') return replies;
     if (outcome !== 'STALE')
       throw new FencedUsageError(
-        'No answer says whether the token was refused: the client is inside MULTI, or is a pipeline. Give redisFence a client that sends each command at once.',
+        'No answer says whether the token was rejected: the client is inside MULTI, or is a pipeline. Give redisFence a client that sends each command at once.',
         keysIn(claims),
       );
     const [index, currentToken, currentHolder] = replies as [number, string, string];

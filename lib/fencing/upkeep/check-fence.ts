@@ -18,11 +18,11 @@ interface Trial {
 /** Lists of claims, each in a transaction that is rolled back. A refusal comes last: on PostgreSQL it ends the transaction. */
 const TRIALS: readonly (readonly Trial[])[] = [
   [
-    { key: 'a', isNewer: false, wrong: 'it refuses the first token of a key' },
-    { key: 'a', isNewer: true, wrong: 'it refuses the newest token of a key' },
-    { key: 'A', isNewer: false, wrong: 'it takes two keys that differ in case for one' },
-    { key: 'a ', isNewer: false, wrong: 'it takes two keys that differ in a blank for one' },
-    { key: 'a', isNewer: false, isRefused: true, wrong: 'it admits an older token' },
+    { key: 'a', isNewer: false, wrong: 'it rejects the first token of a key' },
+    { key: 'a', isNewer: true, wrong: 'it rejects the newest token of a key' },
+    { key: 'A', isNewer: false, wrong: "it can't tell apart two keys that differ in case" },
+    { key: 'a ', isNewer: false, wrong: "it can't tell apart two keys that differ in a blank" },
+    { key: 'a', isNewer: false, isRefused: true, wrong: 'it accepts an older token' },
   ],
   [{ key: 'a', isNewer: false, wrong: 'it keeps what was rolled back' }],
 ];
