@@ -8,7 +8,7 @@ export type RedlockErrorCode =
   | 'REDLOCK_CONFIG'
   | 'REDLOCK_CLOSED';
 
-/** The reason why one node did not vote for us. */
+/** The reason why one server gave no lock. */
 export type NodeFailureReason =
   | 'held'
   | 'stale'
@@ -21,9 +21,9 @@ export type NodeFailureReason =
   | 'lost'
   | 'error';
 
-/** The cause at one node: what it did with our request. */
+/** The cause at one server: what it did with the request. */
 export interface NodeCause {
-  /** The host and the port, never a password; `this process` when no node was asked, or when it did not run. */
+  /** The host and the port, never a password; `this process` when no server was asked, or when it did not run. */
   readonly address: string;
   /** The reason for programs. */
   readonly reason: NodeFailureReason;
@@ -97,9 +97,9 @@ export class LockBusyError extends RedlockError {
     keys: readonly string[],
     /** The time that the caller waited. */
     readonly waitedMs: number,
-    /** The time for which the present holder's lease still runs, as far as known; it may be extended or released earlier. */
+    /** The time until the lock of the present holder expires, as far as known; it may be renewed, or released earlier. */
     readonly holderRemainingMs: number | undefined,
-    /** The answer of each node in the try that found the holder; empty when this process holds it. */
+    /** The answer of each server in the try that found the holder; empty when this process holds it. */
     readonly causes: readonly NodeCause[] = [],
     /** Whether this process itself holds one of the keys: another call of it, a lock that it forgot to release, or `minHold`. */
     readonly isHeldHere = false,
@@ -118,7 +118,7 @@ export class LockBusyError extends RedlockError {
   }
 }
 
-/** Too few nodes could vote: an outage, a majority in quarantine after a restart, or a network too slow for the TTL. */
+/** Too few servers answered: an outage, a restart guard on most of them, or a network too slow for the ttl. */
 export class QuorumUnavailableError extends RedlockError {
   readonly code = 'QUORUM_UNAVAILABLE';
 
@@ -126,13 +126,13 @@ export class QuorumUnavailableError extends RedlockError {
     keys: readonly string[],
     /** The time that the caller waited. */
     readonly waitedMs: number,
-    /** The number of votes that a lock needs. */
+    /** The number of servers that a lock needs. */
     readonly quorum: number,
-    /** The number of nodes. */
+    /** The number of servers. */
     readonly nodeCount: number,
     /**
-     * The entries, one per node that did not vote for us. The first has the address `this process` where the servers are not at
-     * fault: no node was asked, or this process did not run for too long.
+     * The entries, one for each server that gave no lock. The first has the address `this process` where the servers are not at
+     * fault: no server was asked, or this process did not run for too long.
      */
     readonly causes: readonly NodeCause[],
     /** The advice that helps, at the end of the message. */
@@ -152,7 +152,7 @@ export type LockLossReason =
   'expired' | 'suspended' | 'overdue' | 'taken' | 'revoked' | 'closed' | 'short';
 
 /**
- * The lock was lost, or (reason `short`) has too little validity left. After a loss, work may overlap with a newer holder's:
+ * The lock was lost, or (reason `short`) too little time is left of it. After a loss, work may overlap with a newer holder's:
  * the fence decides.
  */
 export class LockLostError extends RedlockError {
@@ -161,14 +161,14 @@ export class LockLostError extends RedlockError {
   constructor(
     keys: readonly string[],
     /**
-     * `expired`: was not extended in time; `suspended`: the operating system was suspended for longer than the lock was
-     * valid; `overdue`: was held for `maxHold`; `taken`: a majority of nodes no longer knows it; `revoked`: somebody took it
-     * away; `closed`: shut down; `short`: `ensure` asked for more validity than is left (the lock itself is still held).
+     * `expired`: was not renewed in time; `suspended`: the operating system was suspended for longer than the lock was
+     * valid; `overdue`: was held for `maxHold`; `taken`: most servers no longer have it; `revoked`: somebody took it
+     * away; `closed`: shut down; `short`: `ensure` asked for more time than is left (the lock itself is still held).
      */
     readonly reason: LockLossReason,
     /** The token of the lost lock. */
     readonly token: number,
-    /** Answer of each node to the last extension. First, with the address `this process`: for how long that did not run. */
+    /** Answer of each server to the last renewal. First, with the address `this process`: for how long that did not run. */
     readonly causes: readonly NodeCause[] = [],
     /** The result of the protected work, when it had finished all the same. */
     readonly result?: unknown,
@@ -209,8 +209,8 @@ const LOSS: Record<LockLossReason, string> = {
 };
 
 /**
- * The resource has seen a newer token: this holder is stale and its write was refused. The number may also be that of no holder:
- * the oldest that the `maxAge` of the fence admits, or one ahead of the clocks.
+ * The resource has seen a newer token: this holder is stale and its write was rejected. The number may also be that of no holder:
+ * the oldest that the `maxAge` of the fence accepts, or one ahead of the clocks.
  */
 export class StaleTokenError extends RedlockError {
   readonly code = 'STALE_TOKEN';
@@ -218,11 +218,11 @@ export class StaleTokenError extends RedlockError {
   constructor(
     /** The key that the resource has seen the newer token for. */
     readonly key: string,
-    /** The refused token, decimal. */
+    /** The rejected token, decimal. */
     readonly token: string,
     /** The newest token the resource has seen, decimal, when it said so. */
     readonly currentToken?: string,
-    /** `''` where no holder had it: the oldest token that the `maxAge` of the fence admits, or a row that was repaired. */
+    /** `''` where no holder had it: the oldest token that the `maxAge` of the fence accepts, or a row that was repaired. */
     readonly currentHolder?: string,
   ) {
     const of = currentHolder === '' ? ' (of no holder: see maxAge of the fence)' : '';

@@ -18,9 +18,9 @@ export interface AboutKeys extends Caller {
 
 /** The fields that every event about a granted lock has. */
 export interface AboutLock extends AboutKeys {
-  /** The value of the token; the ballot while a token source has not issued one. */
+  /** The value of the token; the number of its grant while a token source has not issued one. */
   readonly token: number;
-  /** The random identity of the holder, as the nodes know it and `inspect` shows it. */
+  /** The random identity of the holder, as the servers know it and `inspect` shows it. */
   readonly holder: string;
 }
 
@@ -35,7 +35,7 @@ interface WithHold {
 }
 
 interface WithCauses {
-  /** The entries, one for each node that did not vote, or did not confirm. */
+  /** The entries, one for each server that gave no lock, or did not confirm. */
   readonly causes: readonly NodeCause[];
 }
 
@@ -68,11 +68,11 @@ export type LockEvent =
       })
   /** A caller found the lock held until its wait was over. */
   | (AboutKeys & AfterWait & { readonly type: 'busy' })
-  /** A caller was refused because too few nodes could vote. */
+  /** A caller got no lock because too few servers answered. */
   | (AboutKeys & AfterWait & WithCauses & { readonly type: 'unavailable' })
   /** The validity of a held lock was renewed. */
   | (AboutLock & WithValidity & { readonly type: 'extended' })
-  /** An extension got no quorum; the lock is neither lost nor renewed, and the extension is tried again. */
+  /** A renewal got no quorum; the lock is neither lost nor renewed, and the renewal is tried again. */
   | (AboutLock & WithValidity & WithCauses & { readonly type: 'extension-failed' })
   /** The lock was lost: at most once for each lock, and never together with `released`. */
   | (AboutLock & { readonly type: 'lost'; readonly error: LockLostError })
@@ -81,9 +81,9 @@ export type LockEvent =
    * or the validity ends.
    */
   | (AboutLock & WithHold & { readonly type: 'overdue' })
-  /** A lock without `maxHold` has been held for ten ttl, and is extended further. It is said once. */
+  /** A lock without `maxHold` has been held for ten ttl, and is still renewed. It is said once. */
   | (AboutLock & WithHold & { readonly type: 'held-long' })
-  /** The last section ended, and the nodes are being notified; once for each lock that was not lost. */
+  /** The last section ended, and the servers are being told; once for each lock that was not lost. */
   | (AboutLock & WithHold & { readonly type: 'released' })
   /** The outer work ended more than one ttl ago, but sections that joined its lock still run and keep it. Once. */
   | (AboutLock & {
@@ -93,13 +93,13 @@ export type LockEvent =
       /** The time since the outer work ended. */
       readonly sinceMs: number;
     })
-  /** Fewer nodes than a quorum confirmed the release; it is repeated, and the key expires with its TTL at the latest. */
+  /** Fewer servers than a quorum confirmed the release; it is repeated, and the key expires after its ttl at the latest. */
   | (AboutLock & WithCauses & { readonly type: 'release-incomplete' })
-  /** The fence of the module refused a token that is not the newest any more; nothing was written with it. */
+  /** The fence of the module rejected a token that is not the newest any more; nothing was written with it. */
   | (AboutKeys & { readonly type: 'stale'; readonly error: StaleTokenError })
   /** A round trip to a quorum took more than a tenth of the TTL. At most one a minute. */
   | { readonly type: 'slow-quorum'; readonly roundTripMs: number; readonly ttlMs: number }
-  /** The node votes, after the quarantine if there is one. `node-left`, `node-failing`, or one after the other, end that. */
+  /** The server gives locks, after its restart guard if there is one. `node-left`, `node-failing`, or one after the other, end that. */
   | (AboutNode & {
       readonly type: 'node-joined';
       readonly quarantineMs: number;
@@ -122,24 +122,24 @@ export type LockEvent =
       /** The configuration of the other one. */
       readonly other: Configuration;
     })
-  /** The node can't be asked: its connection closed, or it has forgotten that this process joined. */
+  /** The server can't be asked: its connection closed, or it has forgotten that this process joined. */
   | (AboutNode & {
       readonly type: 'node-left';
       readonly message: string;
-      /** Enough other nodes vote. */
+      /** Enough other servers give locks. */
       readonly hasQuorum: boolean;
     })
   /**
-   * The node refused to vote, or did not answer in time, three times in a row; or it answers no `PING` while no caller
-   * asks for votes; or it has been away for 2 s, since it left or since the start. One fault less is tolerated until `node-joined`.
+   * The server gave no lock, or did not answer in time, three times in a row; or it answers no `PING` while no caller
+   * asks for locks; or it has been away for 2 s, since it left or since the start. One fault less is tolerated until `node-joined`.
    */
   | (AboutNode & { readonly type: 'node-failing'; readonly reason: string })
   /**
-   * Too few nodes vote: no lock can be acquired, and held ones may be lost. Once for each outage, when it refuses a call or lasts:
-   * when too many nodes are failing or in quarantine. Never before the first quorum, nor in the shutdown.
+   * Too few servers answer: nobody gets a lock, and held ones may be lost. Once for each outage, when a call gets no lock or it lasts:
+   * when too many servers are failing or wait for their restart guard. Never before the first quorum, nor in the shutdown.
    */
   | (WithCauses & { readonly type: 'quorum-lost' })
-  /** Once after each `quorum-lost`: enough nodes vote again, as far as known. */
+  /** Once after each `quorum-lost`: enough servers give locks again, as far as known. */
   | {
       readonly type: 'quorum-back';
       /** The time since the outage began. */

@@ -27,7 +27,7 @@ export interface Lock {
    */
   ensure(ms?: number): void;
   /**
-   * Extends the lease to its full TTL now, whatever the automatic extension does.
+   * Renews the lock for its full ttl now, whatever the automatic renewal does.
    * Resolves when a quorum agreed: then this was still the newest holder when the call was made.
    * @throws LockLostError when the lock is lost
    * @throws QuorumUnavailableError when no quorum answered; the old validity stands

@@ -16,7 +16,7 @@ export interface FenceToken {
 
 /**
  * The check at the resource that makes fencing tokens count. It remembers, per key, the newest `(token, holder)` that reached
- * it, in a table beside the data, and refuses older ones.
+ * it, in a table beside the data, and rejects older ones.
  *
  * Two rules make it safe: the token reaches the resource **before the first read** of the critical section, and every
  * writing transaction checks it again **under a row lock**. `transaction` keeps both.
@@ -43,7 +43,7 @@ export abstract class Fence<Transaction = any> {
    *
    * It ends when the promise of `work` settles. What still runs then (a missing `await`) is outside of the transaction: some
    * clients refuse it, others write it, unfenced. And where `work` brings another token in a nested transaction (a SAVEPOINT) and
-   * swallows its refusal, the stale write outside of the savepoint commits: let the error end the whole work.
+   * swallows its error, the stale write outside of the savepoint commits: let the error end the whole work.
    *
    * @throws StaleTokenError when a newer holder reached the resource; nothing was written
    * @throws FencedUsageError when the token is missing, malformed or of another key, or the fence table is missing
@@ -76,11 +76,11 @@ export abstract class Fence<Transaction = any> {
    */
   abstract claim(token: FenceToken | undefined, options?: FenceKeys): Promise<void>;
 
-  /** The CREATE TABLE of the fence, for a migration. A row that is deleted before its token may go (see `maxAge`) admits old tokens again. */
+  /** The CREATE TABLE of the fence, for a migration. A row that is deleted before its token may go (see `maxAge`) lets old tokens in again. */
   abstract ddl(): string;
 
   /**
-   * Deletes the rows whose tokens are an hour older than `maxAge`. The fence refuses these tokens, so that no old one is admitted
+   * Deletes the rows whose tokens are an hour older than `maxAge`. The fence rejects these tokens, so that no old one is accepted
    * again. Everything else may go on meanwhile. Rows with the tokens of a counter stay.
    *
    * @returns the number of rows that it deleted
@@ -89,9 +89,9 @@ export abstract class Fence<Transaction = any> {
   abstract prune(): Promise<number>;
 
   /**
-   * Tries whether the table can do what the fence needs, in transactions that are rolled back: a token is admitted, an older one
-   * refused, keys that look alike are kept apart, and a rollback forgets it all.
-   * `RedlockModule` does it when the application starts: it refuses an `error`, and logs a `warning`.
+   * Tries whether the table can do what the fence needs, in transactions that are rolled back: a token is accepted, an older one
+   * rejected, keys that look alike are kept apart, and a rollback forgets it all.
+   * `RedlockModule` does it at startup, which throws for an `error`, and logs a `warning`.
    *
    * @returns what is wrong; empty when nothing is
    * @throws what the database throws when it can't be reached
@@ -135,17 +135,17 @@ export interface FenceTransactionOptions extends FenceKeys {
 
 /** A finding of {@link Fence.check}. */
 export interface FenceFinding {
-  /** `error`: stale tokens may be admitted, or new ones refused. `warning`: calls will fail. */
+  /** `error`: stale tokens may be accepted, or new ones rejected. `warning`: calls will fail. */
   readonly severity: 'error' | 'warning';
   /** Message about what is wrong, and what to do. */
   readonly message: string;
 }
 
-/** Place where a stale token was refused. */
+/** Place where a stale token was rejected. */
 export interface StaleContext {
   /** `transaction` and `claim`: already rolled back. `advance`: your transaction may still be open; it must roll back. */
   readonly operation: 'transaction' | 'advance' | 'claim' | 'write';
-  /** The refused token. */
+  /** The rejected token. */
   readonly token: FenceToken;
 }
 
@@ -179,14 +179,14 @@ export type FenceEventListener = (event: FenceEvent) => void;
 /** The options of every fence. */
 export interface FenceOptions {
   /**
-   * Refuses older tokens, by the clock of the database, with a StaleTokenError. So the fence may forget what it knew of tokens that
+   * Rejects older tokens, by the clock of the database, with a StaleTokenError. So the fence may forget what it knew of tokens that
    * are an hour older still, provided that this clock does not go back by more than that hour. It must be longer than any lock is
    * held, at least an hour, and the same for all fences over one table. Only for tokens that are times, as those of the quorum
-   * are. @default none: tokens of every age are admitted, and nothing may be forgotten
+   * are. @default none: tokens of every age are accepted, and nothing may be forgotten
    */
   readonly maxAge?: number | `${number}${'h' | 'd'}`;
   /**
-   * Runs once for each refused call, before it rejects: undo what this holder did elsewhere, for example refund a payment.
+   * Runs once for each rejected call, before it rejects: undo what this holder did elsewhere, for example refund a payment.
    * Awaited. When it throws, the caller still gets the StaleTokenError, and a `compensation-failed` event (without a listener:
    * a process warning) reports it.
    */

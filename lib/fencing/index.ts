@@ -1,5 +1,5 @@
 /**
- * Fences: they let a database or another service refuse the token of a holder that has lost its lock.
+ * Fences: they let a database or another service reject the token of a holder that has lost its lock.
  *
  * @module nestjs-fenced-lock/fencing
  */

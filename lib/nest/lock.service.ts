@@ -40,7 +40,7 @@ function refusedTemplate(
  * Locks for code that is not one method: the same locks, tokens and rules as under `@Fenced`.
  *
  * `keys` is one key or several; several are one lock, all or none, with one token that covers the set. Keys are non-empty
- * strings, taken as they are: a template of `@Fenced` (`'seat:{0}'`) is not filled in here, but refused. Wrong keys are a
+ * strings, taken as they are: a template of `@Fenced` (`'seat:{0}'`) is not filled in here, and throws. Wrong keys are a
  * `FencedUsageError`, wrong options a `RedlockConfigError`.
  *
  * @example
@@ -58,14 +58,14 @@ export class LockService {
   /**
    * Runs `work` while the lock is held, and releases it when the returned promise settles.
    *
-   * On loss `lock.signal` aborts. When the work finishes all the same, the call resolves with its result where a fence has admitted
-   * the token and none has refused it; else it rejects with `LockLostError`, which carries the result (see `onLost`).
+   * On loss `lock.signal` aborts. When the work finishes all the same, the call resolves with its result where a fence has accepted
+   * the token and none has rejected it; else it rejects with `LockLostError`, which carries the result (see `onLost`).
    * An error of the work is never replaced, and a release that could not be delivered is an event, not an error. Work that returns
-   * an Observable, an async iterable or a generator is refused: that would go on after the release.
+   * an Observable, an async iterable or a generator throws: that would go on after the release.
    *
    * @throws LockBusyError when another holder kept it for the whole `wait`
-   * @throws QuorumUnavailableError when too few nodes could vote
-   * @throws LockLostError when the lock was lost before the work ended, and no fence has admitted its token
+   * @throws QuorumUnavailableError when too few servers answered
+   * @throws LockLostError when the lock was lost before the work ended, and no fence has accepted its token
    * @throws RedlockClosedError during shutdown
    * @throws StaleTokenError when `claim: true` finds that a newer holder reached the resource; the work did not run
    * @throws FencedUsageError when the call runs inside work that holds these keys already (unless `nested: 'join'`), and when the
@@ -117,7 +117,7 @@ export class LockService {
    * Tells what nodes know of a key now. Waits at most one node timeout, and never rejects for nodes that don't answer: they have
    * a `failure`, and where they could change it, `holder` is `undefined`.
    *
-   * @throws FencedUsageError for a key that {@link withLock} refuses
+   * @throws FencedUsageError for a key that {@link withLock} rejects
    */
   inspect(key: string): Promise<LockInspection> {
     return this.host.redlock.inspect(key);
@@ -137,11 +137,11 @@ export class LockService {
   }
 
   /**
-   * Takes a lock away: its holder finds out at its next extension, after a third of its ttl at most, and its `LockLostError`
-   * (reason `revoked`) says by whom and why. Others get the key when the present lease ends, so no two have it at once. Resolves
-   * once a quorum of nodes knows; where nobody holds the key, nothing is done.
+   * Takes a lock away: its holder finds out at its next renewal, after a third of its ttl at most, and its `LockLostError`
+   * (reason `revoked`) says by whom and why. Others get the key when the lock expires, so no two have it at once. Resolves
+   * once a quorum of servers knows; where nobody holds the key, nothing is done.
    *
-   * @throws QuorumUnavailableError when fewer nodes answered, or had another holder by then
+   * @throws QuorumUnavailableError when fewer servers answered, or had another holder by then
    */
   revoke(
     key: string,
@@ -173,7 +173,7 @@ export class LockService {
 
   /**
    * Whether the work of this async context is inside a lock that covers all of `keys` and is still held: then {@link withLock}
-   * joins it with `nested: 'join'`, and is refused without.
+   * joins it with `nested: 'join'`, and throws without.
    */
   holds(keys: string | readonly string[]): boolean {
     return this.host.redlock.holds(keys);
@@ -183,9 +183,9 @@ export class LockService {
    * Resolves, for health checks, to true as soon as locks can be had as far as known, to false after `timeoutMs`, and to false at
    * once during shutdown.
    *
-   * A quorum of nodes must vote: one that is away, silent, refuses votes or waits for its restart guard does not. A node that refused
-   * votes is asked each second whether it takes them again, so that it is found out without calls. What it refused without saying
-   * why counts for ten seconds.
+   * A quorum of servers must give locks: one that is away, silent, answers with errors or waits for its restart guard does not. A
+   * server that answered with an error is asked each second whether it gives locks again, so that no call is needed to find out. An
+   * error that does not say why counts for ten seconds.
    */
   async ready(timeoutMs: number): Promise<boolean> {
     return this.host.redlock.ready(durationMs('timeoutMs', timeoutMs));

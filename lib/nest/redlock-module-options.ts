@@ -21,9 +21,9 @@ export interface ModuleFence {
    * @throws StaleTokenError when the resource has seen a newer one
    */
   claim(token: FencingToken): Promise<void>;
-  /** Calls `listener` for all that happens at the fence, until the returned function is called. Without it refusals are not counted. */
+  /** Calls `listener` for all that happens at the fence, until the returned function is called. Without it rejected tokens are not counted. */
   observe?(listener: FenceEventListener): () => void;
-  /** Whether the resource can refuse stale tokens. Asked when the application starts: it refuses an `error`, and logs a `warning`. */
+  /** Whether the resource can reject stale tokens. Asked at startup, which throws for an `error`, and logs a `warning`. */
   check?(): Promise<readonly FenceFinding[]>;
 }
 
@@ -39,18 +39,18 @@ export interface RedlockModuleOptions extends RedlockOptions {
    * out is that of the node. Where it fails, the connection is tried again. @default the credentials of the nodes
    */
   readonly credentials?: CredentialsSource;
-  /** Refuse to start unless every node answers. @default false: a quorum is enough */
+  /** Don't start unless every server answers. @default false: a quorum is enough */
   readonly strict?: boolean;
   /**
-   * Time that the start waits for a quorum of nodes (with `strict`, for all of them) before it is refused with
-   * `QuorumUnavailableError`; and then as long again until they may vote (`waitForVotes`). In between, nodes that are late may answer
+   * Time that the start waits for a quorum of servers (with `strict`, for all of them) before it throws
+   * `QuorumUnavailableError`; and then as long again until they give locks (`waitForVotes`). In between, late servers may answer
    * for one second more. @default '10s'
    */
   readonly startupTimeout?: Duration;
   /**
-   * Waits, after a quorum has joined, until it may vote, so that the first call gets its lock: new servers, and those that were
-   * restarted together, may not vote for `maxTtl` (`restartGuard`). The log says for how long. Where
-   * that is longer than `startupTimeout`, the start does not wait, and a warning says when they vote. `false`: start at once,
+   * Waits, after a quorum has joined, until it gives locks, so that the first call gets its lock: new servers, and those that were
+   * restarted together, give none for `maxTtl` (`restartGuard`). The log says for how long. Where
+   * that is longer than `startupTimeout`, the start does not wait, and a warning says for how long. `false`: start at once,
    * and let calls wait. @default true
    */
   readonly waitForVotes?: boolean;
@@ -66,7 +66,7 @@ export interface RedlockModuleOptions extends RedlockOptions {
   readonly httpErrors?: boolean;
   /**
    * The fence of the resource, from `nestjs-fenced-lock/fencing`: injected where a constructor asks for `Fence`, used by
-   * `@Fenced(key, { claim: true })`, and observed: refused tokens are logged and come to `onEvent` as `stale`.
+   * `@Fenced(key, { claim: true })`, and observed: rejected tokens are logged and come to `onEvent` as `stale`.
    * @default none
    */
   readonly fence?: ModuleFence;
@@ -74,7 +74,7 @@ export interface RedlockModuleOptions extends RedlockOptions {
   readonly telemetry?: LockTelemetry;
   /**
    * Whether the current async context is inside an open database transaction. When it is, a method under `@Fenced`
-   * refuses to start: the lock would be released before the commit, and the next holder would read old data. See
+   * throws: the lock would be released before the commit, and the next holder would read old data. See
    * {@link inClsTransaction}. @default no check
    */
   readonly isInTransaction?: () => boolean;

@@ -40,11 +40,11 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<RedlockModuleO
   .build();
 
 /**
- * Distributed locks for the application. Call `forRoot` once, in the root module: a second one is refused when the application
+ * Distributed locks for the application. Call `forRoot` once, in the root module: a second one throws when the application
  * starts. It is global unless `isGlobal: false`; then keep what `forRoot` returned in a constant and import that where it is needed.
  *
- * It connects to the nodes and checks them before the application starts, and refuses to start when they can't be locked
- * with safely. Lock errors that reach a request are answered by {@link LockExceptionFilter}. On shutdown it refuses new locks, waits for held sections, releases, and closes its own connections.
+ * It connects to the servers and checks them before the application starts, and throws when locks over them would not
+ * be safe. Lock errors that reach a request are answered by {@link LockExceptionFilter}. On shutdown it gives no new locks, waits for held sections, releases, and closes its own connections.
  *
  * @example
  * ```ts

@@ -19,7 +19,7 @@ import type { ModuleFence } from './redlock-module-options.ts';
 export interface SectionOptions extends WithLockOptions {
   /**
    * Bring the token to the module's fence before the work begins, for work that reads before (or outside) its writing transaction.
-   * A stale token rejects with `StaleTokenError`, without running the work; one that is refused only because the resource has
+   * A stale token rejects with `StaleTokenError`, without running the work; one that is rejected only because the resource has
    * seen a number ahead of the clocks is replaced by a newer one. The writing transaction must check the token all the same.
    * @default false
    */

@@ -30,7 +30,7 @@ class LockHealthIndicator {
   ) {}
 
   /**
-   * Up as long as {@link LockService.ready} says so, with `degraded: true` where not all nodes vote: one further failure may then
+   * Up as long as {@link LockService.ready} says so, with `degraded: true` where not all servers give locks: one further failure may then
    * be one too many. `notVoting` has the reasons by the addresses of nodes. Asks no server; takes at most half a second.
    */
   async isHealthy<const Key extends string>(key: Key): Promise<HealthIndicatorResult<Key>> {

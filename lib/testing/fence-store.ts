@@ -11,14 +11,14 @@ export interface FenceTicket {
 /** The part of its past that a fence may forget, whose tokens have an age. */
 export interface FencePast {
   /**
-   * Tokens below may go: decimal. They are hardly older than the store admits, as if its clock had been an hour ahead: a fence that
+   * Tokens below may go: decimal. They are hardly older than the store accepts, as if its clock had been an hour ahead: a fence that
    * gives its clock less room to go back fails the kit.
    */
   readonly before: string;
 }
 
 /**
- * The store under test: one text per resource, guarded by a fence. All hooks may reject with the store's refusal of a
+ * The store under test: one text per resource, guarded by a fence. All hooks may reject with the store's error for a
  * stale ticket; what the database rolls back (serialization failure, deadlock) they retry themselves.
  */
 export interface FenceStore {
@@ -33,8 +33,8 @@ export interface FenceStore {
    */
   write(ticket: FenceTicket, text: string, pause: () => Promise<void>): Promise<void>;
   /**
-   * The age in milliseconds from which the store refuses tokens, by its own clock. With it the kit proves that, and all its tokens are
-   * times in microseconds; without it most are small numbers. @default none: tokens of every age are admitted
+   * The age in milliseconds from which the store rejects tokens, by its own clock. With it the kit proves that, and all its tokens are
+   * times in microseconds; without it most are small numbers. @default none: tokens of every age are accepted
    */
   readonly maxAge?: number;
   /**
@@ -42,7 +42,7 @@ export interface FenceStore {
    * @default none: the fence never forgets
    */
   prune?(past: FencePast): Promise<unknown>;
-  /** Whether an error is the refusal of a stale ticket. @default one with code 'STALE_TOKEN', as our StaleTokenError has */
+  /** Whether an error rejects a stale ticket. @default one with code 'STALE_TOKEN', as our StaleTokenError has */
   isStale?(error: unknown): boolean;
 }
 

@@ -10,7 +10,7 @@ import { createMemoryNodes, type MemoryLockNode } from './memory/memory-lock-nod
 export interface OccupyOptions {
   /**
    * Take the keys also from a holder that has them, as if that one had been paused past its ttl: the new token is newer, a
-   * fence that has claimed it refuses the old one, and the old holder loses its lock at its next extension (a third of its ttl
+   * fence that has claimed it rejects the old one, and the old holder loses its lock at its next renewal (a third of its ttl
    * after the last one, or when the test calls `lock.extend()`). @default false
    */
   readonly takeOver?: boolean;

@@ -15,15 +15,15 @@ export interface LockInspection {
    * with the nodes that did not answer there could be one.
    */
   readonly holder: string | null | undefined;
-  /** The time for which the holder's lease runs on a quorum of nodes; 0 without a known holder. */
+  /** The time until the lock expires on a quorum of servers; 0 without a known holder. */
   readonly remainingMs: number;
   /** The process of the holder, as far as it said who it is. */
   readonly process?: ProcessIdentity;
   /** When its holder began to acquire it, by the clocks of those that used the key; absent where no quorum knows. */
   readonly acquiredAt?: ReturnType<typeof pastMoment>;
-  /** The words on who revoked it, and why; then nobody has it, and the key stays taken until the lease ends. */
+  /** The words on who revoked it, and why; then nobody has it, and the key stays taken until the lock expires. */
   readonly revoked?: string;
-  /** The largest ballot any answering node remembers, decimal; `'0'` when none. Never write with it: it belongs to another. */
+  /** The largest number any answering server remembers, decimal; `'0'` when none. Never write with it: it belongs to another. */
   readonly lastToken: string;
   /** The answer of each node. */
   readonly nodes: readonly NodeInspection[];
@@ -37,7 +37,7 @@ export interface NodeInspection {
   readonly holder: string | null;
   /** The time for which it is held, ms; -1 for a key without TTL, which no client of this package writes. */
   readonly remainingMs: number;
-  /** The largest ballot that this node remembers, decimal; `'0'` when none. */
+  /** The largest number that this server remembers, decimal; `'0'` when none. */
   readonly lastToken: string;
   /** It is present when the node did not answer. */
   readonly failure?: { readonly reason: NodeFailureReason; readonly message: string };

@@ -2,8 +2,8 @@ import type { NodeSession } from './node-session.ts';
 import { waitsForGuard } from './service.ts';
 
 /**
- * - `voting`: joined, and answers.
- * - `quarantined`: joined, and may not vote yet (restart guard).
+ * - `voting`: joined, and gives locks.
+ * - `quarantined`: joined, and gives no locks yet (restart guard).
  * - `silent`: joined, and an answer is overdue.
  * - `refusing`: connected, and its answers are errors, or it forgets that it was joined.
  * - `joining`: connected, and has not said yet that this process may use it, or said no.
@@ -15,13 +15,13 @@ export type NodeState = 'voting' | 'quarantined' | 'silent' | 'refusing' | 'join
 export interface NodeStatus {
   /** The host and the port, never a password. */
   readonly address: string;
-  /** Whether it votes, or why it does not. */
+  /** Whether it gives locks, or why it does not. */
   readonly state: NodeState;
-  /** The time for which it has voted, or has not. */
+  /** The time for which it has given locks, or has not. */
   readonly sinceMs: number;
-  /** The reason why it does not vote; absent when it does. */
+  /** The reason why it gives no locks; absent when it does. */
   readonly reason?: string;
-  /** The time that its latest vote took, including its wait in this process. It is absent before the first. */
+  /** The time that its latest answer took, including its wait in this process. It is absent before the first. */
   readonly roundTripMs?: number;
   /** The version of the server when it was last examined: at the start of this process, or after a fault. It is absent where unknown. */
   readonly version?: string;
@@ -31,11 +31,11 @@ export interface NodeStatus {
 
 /** The state of a lock service, as its process knows it. */
 export interface LockStatus {
-  /** What `ready(0)` answers: locks can be had, as far as this process knows. No vote is missing, and it is not closing. */
+  /** What `ready(0)` answers: locks can be had, as far as this process knows. No server is missing, and it is not closing. */
   readonly ready: boolean;
-  /** The service is ready, but not all nodes vote: fewer further failures are tolerated. */
+  /** The service is ready, but not all servers give locks: fewer further failures are tolerated. */
   readonly degraded: boolean;
-  /** How many votes a quorum lacks now. */
+  /** How many servers a quorum lacks now. */
   readonly votesMissing: number;
   /** The nodes in the order of the options. */
   readonly nodes: readonly NodeStatus[];

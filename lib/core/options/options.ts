@@ -2,7 +2,7 @@ import type { Duration } from './duration.ts';
 import type { LockEventListener } from '../events.ts';
 import type { TokenSource } from '../fencing-token.ts';
 
-/** Retries of a caller after losing a vote. Full jitter; a published release ends the wait early. */
+/** Retries of a caller that got no lock. Full jitter; a published release ends the wait early. */
 export interface RetryOptions {
   /**
    * Half of the first random wait; it doubles with every failure.
@@ -16,12 +16,12 @@ export interface RetryOptions {
 /** The options of the lock service. Durations are milliseconds or strings such as `'30s'`. */
 export interface RedlockOptions {
   /**
-   * Time to live of a lock on the nodes. Short: a crashed holder blocks others briefly, but pauses and slow networks cost
-   * the lock sooner, and extensions are more frequent. @default '10s'
+   * Time to live of a lock on the servers. Short: a crashed holder blocks others briefly, but pauses and slow networks cost
+   * the lock sooner, and renewals are more frequent. @default '10s'
    */
   readonly ttl?: Duration;
   /**
-   * The longest `ttl` and `minHold` any call may use, in all processes of this cluster: a restarted node may not vote for
+   * The longest `ttl` and `minHold` any call may use, in all processes of this cluster: a restarted server gives no locks for
    * this long (the restart guard). @default ttl
    */
   readonly maxTtl?: Duration;
@@ -31,7 +31,7 @@ export interface RedlockOptions {
    */
   readonly wait?: Duration;
   /**
-   * Time that one node may take to answer before it no longer counts in that round. Much shorter than ttl: it is what a
+   * Time that one server (_node_ in options and events) may take to answer before it no longer counts in that round. Much shorter than ttl: it is what a
    * frozen majority costs per try. @default ttl / 10, at least 50 ms, at most 500 ms (and at most ttl / 3)
    */
   readonly nodeTimeout?: Duration;
@@ -39,7 +39,7 @@ export interface RedlockOptions {
   readonly driftFactor?: number;
   /** The prefix of every name on the servers. Applications that must exclude each other use the same. @default 'lock:' */
   readonly keyPrefix?: string;
-  /** Extend held locks at a third of the ttl. `false`: a lock ends after one ttl. @default true */
+  /** Renew held locks at a third of the ttl. `false`: a lock ends after one ttl. @default true */
   readonly extend?: boolean;
   /**
    * Keep the lock at least this long, also when the work ends sooner or the process dies: for cron jobs on hosts whose
@@ -47,20 +47,20 @@ export interface RedlockOptions {
    */
   readonly minHold?: Duration;
   /**
-   * Hold a lock for at most this long, from its grant, where work may hang: then it is no longer extended and its signal aborts
-   * (`LockLostError` with reason `overdue`); others get it when the work ends, or with the end of the validity, a ttl later at most.
+   * Hold a lock for at most this long, from its grant, where work may hang: then it is no longer renewed and its signal aborts
+   * (`LockLostError` with reason `overdue`); others get it when the work ends, or when it expires, a ttl later at most.
    * Not below minHold. @default none; a lock held for ten ttl is the event `held-long`
    */
   readonly maxHold?: Duration;
   /**
-   * A node that restarted (with or without its data) may not vote for `maxTtl`, so that it can't give away what it forgot.
+   * A server that restarted (with or without its data) gives no locks for `maxTtl`, so that it can't give away what it forgot.
    * `false` only for servers that lose nothing (`appendfsync always`) or a single server where that risk is accepted.
-   * @default true with two or more nodes, false with one
+   * @default true with two or more servers, false with one
    */
   readonly restartGuard?: boolean;
   /**
-   * A node may be replaced by one of its replicas (Redis 7.0 or newer), behind one address, by Sentinel or in a cluster: the new
-   * primary may not vote for `maxTtl + maxLag + 3 s`, however many nodes there are. So a failover that is a crash gives no held
+   * A server may be replaced by one of its replicas (Redis 7.0 or newer), behind one address, by Sentinel or in a cluster: the new
+   * primary gives no locks for `maxTtl + maxLag + 3 s`, however many servers there are. So a failover that is a crash gives no held
    * lock to a second holder; nor does one in a partition, where `min-replicas-to-write` is the number of replicas.
    * @default none
    */
@@ -73,17 +73,17 @@ export interface RedlockOptions {
   /** The issuer of fencing tokens. @default 'quorum' */
   readonly tokens?: 'quorum' | TokenSource;
   /**
-   * Votes a lock needs, at least a majority. Larger only while nodes are added or replaced step by step (docs/operations.md,
+   * Servers that a lock needs, at least a majority. Larger only while servers are added or replaced step by step (docs/operations.md,
    * "Changing the set of nodes"). @default floor(nodes / 2) + 1
    */
   readonly quorum?: number;
   /**
    * Number of tries for locks that this process has under way at once; further ones wait for their turn, within their `wait`.
-   * Keeps a burst from burying its own answers. Extensions and releases don't count. @default 512
+   * Keeps a burst from burying its own answers. Renewals and releases don't count. @default 512
    */
   readonly concurrentTries?: number;
   /**
-   * Connections are replaced at this age, give or take a quarter, one node after the other and without a lost call: their address
+   * Connections are replaced at this age, give or take a quarter, one server after the other and without a lost call: their address
    * may lead to another server by now, while the old one lives. @default '10m'
    */
   readonly maxConnectionAge?: Duration;
@@ -94,20 +94,20 @@ export interface RedlockOptions {
    * after the process ended. `false`: nothing is written or asked for. @default host, pid, start, and application with version
    */
   readonly identity?: false | (() => string);
-  /** Receives what happens to locks and nodes. */
+  /** Receives what happens to locks and servers. */
   readonly onEvent?: LockEventListener;
 }
 
 /** The options of one call; what is absent comes from {@link RedlockOptions}. */
 export interface AcquireOptions {
-  /** The time to live of this lock on the nodes, at most `maxTtl`. @default that of the module, '10s' */
+  /** The time to live of this lock on the servers, at most `maxTtl`. @default that of the module, '10s' */
   readonly ttl?: Duration;
   /**
    * Time to try for; 0 = one try. With less than a node timeout a call may take one node timeout all the same.
    * @default that of the module, restart guard + 2 s
    */
   readonly wait?: Duration;
-  /** Extend this lock at a third of its ttl. `false`: it ends after one ttl. @default that of the module, true */
+  /** Renew this lock at a third of its ttl. `false`: it ends after one ttl. @default that of the module, true */
   readonly extend?: boolean;
   /** Keep this lock at least this long, also when the work ends sooner or the process dies. @default that of the module, 0 */
   readonly minHold?: Duration;
@@ -122,12 +122,12 @@ export interface WithLockOptions extends AcquireOptions {
   /**
    * When the work finished although the lock was lost meanwhile: `'throw'` a `LockLostError` (whose `result` is what the work
    * returned), or `'ignore'` and return the result. An error of the work itself is never replaced. @default by the fence: returns
-   * the result when a fence has admitted the token of this lock, by a write or a claim, and none has refused it; else throws
+   * the result when a fence has accepted the token of this lock, by a write or a claim, and none has rejected it; else throws
    */
   readonly onLost?: 'throw' | 'ignore';
   /**
-   * When the call answers: at once, and the release leaves at the end of the tick, with a vote that follows in it (`'sent'`); or
-   * once a quorum of nodes has confirmed it (`'confirmed'`), a round trip later. The next caller in this process finds the key free either way;
+   * When the call resolves: at once, and the release goes out at the end of the tick (`'sent'`); or once a quorum of servers has
+   * confirmed it (`'confirmed'`), a round trip later. The next caller in this process finds the key free either way;
    * one in another process that learns of the end by other means may find it held for a round trip after `'sent'`. A release
    * that fails afterwards is the event `release-incomplete`, and is repeated. @default 'sent'
    */

@@ -15,7 +15,7 @@ export interface FencedOptions extends Omit<SectionOptions, 'signal'> {
   readonly signal?: (...args: any[]) => AbortSignal | undefined;
   /**
    * When another holder has it after `wait`: `'throw'` a `LockBusyError`, or `'skip'` the call, which resolves to undefined
-   * (the method must return a promise that admits undefined). A call that comes during the shutdown is skipped as well. Skips only
+   * (the method must return a promise that allows undefined). A call that comes during the shutdown is skipped as well. Skips only
    * this lock: errors from inside the method are kept.
    * With `'skip'` the defaults are `wait: 0` and `release: 'confirmed'`: after `'sent'` another process would skip its call, too.
    * @default 'throw'

@@ -37,9 +37,9 @@ type Method = (...args: any[]) => unknown;
  *
  * The decorated method rejects with
  * - `LockBusyError` when another holder kept the lock for the whole `wait` (or resolves undefined with `onBusy: 'skip'`),
- * - `QuorumUnavailableError` when too few nodes could vote,
+ * - `QuorumUnavailableError` when too few servers answered,
  * - `StaleTokenError` when `claim: true` finds that a newer holder reached the resource; the method did not run,
- * - `LockLostError` when it finished although the lock was lost meanwhile, and no fence has admitted the token (see `onLost`),
+ * - `LockLostError` when it finished although the lock was lost meanwhile, and no fence has accepted the token (see `onLost`),
  * - `FencedUsageError` when the instance was not built by Nest, the key is empty, or held already (unless `nested: 'join'`), or a
  *   transaction is open,
  * - its own errors, unchanged.

@@ -5,7 +5,7 @@ const TOKEN_PARAMETERS = Symbol.for('nestjs-fenced-lock/token-parameters');
 const SIGNAL_PARAMETERS = Symbol.for('nestjs-fenced-lock/signal-parameters');
 
 /**
- * The fencing token of a held lock: `value` grows with every grant of a key. Hand it to the resource, which refuses a
+ * The fencing token of a held lock: `value` grows with every grant of a key. Hand it to the resource, which rejects a
  * token older than the newest it has seen.
  */
 export type FencingToken = Token;

@@ -16,7 +16,7 @@ export type ResourceOfRequest = (request: any) => string | readonly string[];
  * Gives an HTTP handler the token its caller sent in the header `Fencing-Token`, for the resource that the function names
  * (without one: name the keys in the call to the fence).
  *
- * The decorator only reads. A stale caller is refused by the handler's own `fence.transaction(token, …)`; a check before the
+ * The decorator only reads. A stale caller is rejected by the handler's own `fence.transaction(token, …)`; a check before the
  * handler, in a guard or a pipe, comes too early to stop a late write.
  *
  * The answer is 428 when the header is missing, and 400 when it is malformed, when the number is more than a day ahead of this

@@ -292,9 +292,9 @@ export class MemoryLockNode implements port.LockNode {
 
 /**
  * The lock nodes for tests without Redis: locks really exclude, expire and get increasing tokens, by the same rules as on Redis
- * (one contract suite runs against both). They vote at once: the restart guard applies to servers that `restart` or lose their
+ * (one contract suite runs against both). They give locks at once: the restart guard applies to servers that `restart` or lose their
  * data (`flush`), and to new ones with `fresh: true`. With fake timers (`jest.useFakeTimers()` after `await
- * module.init()`) a free lock is acquired and released as ever; waits, expiry and extensions happen when the test advances them.
+ * module.init()`) a free lock is acquired and released as ever; waits, expiry and renewals happen when the test advances them.
  *
  * A second application that is given the same nodes competes for the same locks: it gets nodes of its own on the same servers, and
  * faults of a node (`freeze`, `disconnect`, `failNext`) meet the first one only.

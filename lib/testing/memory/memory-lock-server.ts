@@ -25,7 +25,7 @@ export interface MemoryLockServerOptions {
   /** The facts that the start-up checks find, for tests of those. @default a current, durable, well-configured master */
   readonly facts?: Partial<port.NodeFacts>;
   /**
-   * A new server, which votes only after its restart guard, as one after {@link MemoryLockServer.restart} does. Otherwise it
+   * A new server, which gives locks only after its restart guard, as one after {@link MemoryLockServer.restart} does. Otherwise it
    * is as one that has run for long: there is nothing it could have forgotten. @default false
    */
   readonly fresh?: boolean;
