@@ -21,7 +21,7 @@ describe('refusedWhileHolding', () => {
 
   it('lists a refusal of a holder whose lock was not reported lost', () => {
     expect(refusedWhileHolding([refusal(1, 'A1')], ['A1'])).toEqual([
-      'ana was rejected at A1 while holding its lock',
+      'the write of ana to A1 was rejected while its lock was held',
     ]);
   });
 

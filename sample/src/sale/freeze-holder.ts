@@ -57,7 +57,7 @@ function reasonOf(result: BookingResult | undefined): string {
   if (!result) return 'the worker is gone';
   const { error, outcome } = result;
   return error?.code === 'QUORUM_UNAVAILABLE'
-    ? 'a majority of the servers is away'
+    ? 'most of the servers are away'
     : (error?.code ?? error?.name ?? outcome);
 }
 

@@ -87,7 +87,7 @@ export class Cluster {
   /** Nodes from 1. */
   node(number: number): ClusterNode {
     const node = this.nodes[number - 1];
-    if (!node) throw new Error(`There is no node ${number}.`);
+    if (!node) throw new Error(`There is no server ${number}.`);
     return node;
   }
 

@@ -12,7 +12,7 @@ export function refusedWhileHolding(
     if (event.type !== 'booking-ended' || event.result.error?.code !== 'STALE_TOKEN') return [];
     const { worker, seatId, customer } = event.result;
     if (!seats.includes(seatId) || wasLost(events, worker, `seat:${seatId}`)) return [];
-    return [`${customer} was rejected at ${seatId} while holding its lock`];
+    return [`the write of ${customer} to ${seatId} was rejected while its lock was held`];
   });
 }
 

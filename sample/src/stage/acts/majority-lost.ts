@@ -12,7 +12,7 @@ export const majorityLost: Act = {
     { id: 'clearError', text: 'the error says so, and names the servers that are gone' },
     {
       id: 'resumes',
-      text: 'a customer who waits through the outage is served when servers are back',
+      text: 'a customer who waits through the outage is served when the servers are back',
     },
     ...salePromises(),
   ],
@@ -25,7 +25,7 @@ export const majorityLost: Act = {
         cluster.node(2).freeze(),
         cluster.node(3).freeze(),
       ]);
-      stage.tell('2 of 5 servers are left; a lock needs 3 of them');
+      stage.tell('2 of 5 servers are left; a lock needs 3');
       await observeOutage(stage);
       stage.tell('fay asks while the servers come back');
       const waiting = stage.worker(3).book('E1', 'fay');

@@ -13,7 +13,7 @@ export const nodeKilled: Act = {
   async play(stage) {
     await sellDuring(stage, FIRST_SEATS, CUSTOMERS, async () => {
       await stage.cluster.node(1).kill();
-      stage.tell('4 of 5 servers are left; a lock needs 3 of them');
+      stage.tell('4 of 5 servers are left; a lock needs 3');
     });
     await stage.sell(LATER_SEATS, CUSTOMERS);
     await observeSale(stage, [...FIRST_SEATS, ...LATER_SEATS]);

@@ -10,7 +10,10 @@ export const staleHolder: Act = {
   promises: [
     { id: 'passesOn', text: 'the seat of a stopped holder goes to the next one' },
     { id: 'refuses', text: 'the late write is rejected by the database' },
-    { id: 'refunds', text: 'the rejected customer is refunded, the seated one is not' },
+    {
+      id: 'refunds',
+      text: 'the customer of the rejected write is refunded, the seated one is not',
+    },
     { id: 'ordered', text: 'the token grows with every holder of a seat' },
   ],
   showsEveryStep: true,
