@@ -1,11 +1,14 @@
 import 'reflect-metadata';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { inspect } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
 import { Redlock } from '../../lib/core/redlock.ts';
 import { QuorumUnavailableError } from '../../lib/index.ts';
 import type { LockService, NodeInput, RedlockModuleOptions } from '../../lib/index.ts';
 import { startRedisServers, type RedisServer } from '../support/redis-servers/index.ts';
 import { eventually } from '../support/eventually.ts';
+import { bulk, ScriptedRedis, shakeHands } from '../support/scripted-redis.ts';
 import { redisNodes, useClosing } from '../support/use-redlocks.ts';
 import { makeCertificates, type Certificates } from './certificates.ts';
 import { useLockModules } from './use-lock-modules.ts';
@@ -38,6 +41,29 @@ async function start(
 ): Promise<LockService> {
   const given = { startupTimeout: '1m', restartGuard: false, ...LASTING, ...options } as const;
   return (await startModule({ nodes, ...given })).locks;
+}
+
+/** A port that leads to the first server those that name `localhost` in their first bytes, as routers of TLS do; others are cut. */
+async function openRouter(): Promise<number> {
+  const sockets = new Set<Socket>();
+  const listener = createServer((client) => {
+    sockets.add(client.on('error', () => undefined));
+    client.once('data', (hello) => {
+      if (!hello.includes('localhost')) return client.destroy();
+      const server = connect(servers[0]!.port, servers[0]!.host).on('error', () => undefined);
+      sockets.add(server);
+      server.write(hello);
+      client.pipe(server).pipe(client);
+    });
+  });
+  await new Promise<void>((resolve) => listener.listen(0, resolve));
+  closing({
+    close: async () => {
+      listener.close();
+      for (const socket of sockets) socket.destroy();
+    },
+  });
+  return (listener.address() as AddressInfo).port;
 }
 
 const nodesWith = (tls: object): NodeInput[] =>
@@ -93,6 +119,42 @@ describe('servers that demand client certificates', () => {
       expect(shown).not.toContain(key.split('\n')[1] ?? 'no key');
     },
   );
+
+  it('a server behind a router that asks for its name is reached by that name, however the node is given', async () => {
+    const { ca, client } = certificates;
+    const port = await openRouter();
+    const tls = { ca, ...client };
+    const found = `*2\r\n${bulk('localhost')}${bulk(String(port))}`;
+    const sentinel = await ScriptedRedis.start((command) => {
+      if (command[0] !== 'sentinel') return shakeHands(command);
+      return command[1] === 'sentinels' ? '*0\r\n' : found;
+    });
+    closing({ close: () => sentinel.stop() });
+    const sentinels = [{ host: '127.0.0.1', port: Number(new URL(sentinel.url).port) }];
+    const forms: [NodeInput, Pick<RedlockModuleOptions, 'credentials'>?][] = [
+      [`rediss://localhost:${port}`, { credentials: () => ({ tls }) }],
+      [`redis://localhost:${port}`, { credentials: () => ({ tls }) }],
+      [{ host: 'localhost', port, tls }],
+      [new Redis({ host: 'localhost', port, tls, lazyConnect: true })],
+      [{ sentinels, name: 'mymaster', tls }],
+    ];
+    for (const [node, options] of forms) {
+      const locks = await start([node], options);
+      await expect(locks.withLock('a', () => 'locked')).resolves.toBe('locked');
+    }
+  });
+
+  it('a router that knows no such name is not reached, and the error asks for the name', async () => {
+    const redlock = closing(
+      new Redlock(redisNodes([{ url: `rediss://127.0.0.1:${await openRouter()}` }])),
+    );
+    redlock.open();
+    await eventually(() =>
+      expect(redlock.acquire('a', { wait: 0 })).rejects.toMatchObject({
+        causes: [{ message: expect.stringContaining('servername') }],
+      }),
+    );
+  });
 
   it('servers that speak TLS are not reached without it, and the error asks for it', async () => {
     const plain = servers.map(({ host, port }) => ({ url: `redis://${host}:${port}` }));

@@ -1,6 +1,7 @@
 import { AbstractConnector, Command, Redis } from 'ioredis';
 import type { Cluster, ClusterOptions, RedisOptions } from 'ioredis';
 import { errorMessage } from '../commands/node-failure.ts';
+import { withName } from './server-name.ts';
 
 /** How long one server of the cluster may take to say which servers have which slots. */
 const LOOKUP_TIMEOUT_MS = 1_000;
@@ -37,7 +38,9 @@ export function clusterConnector(cluster: Cluster, keyPrefix: string): Connector
 
     async connect(onError: (type: string, error: Error) => void) {
       this.connecting = true;
-      const primary = { ...(await this.#findPrimary()), path: undefined, lazyConnect: true };
+      const { host, port } = await this.#findPrimary();
+      const tls = withName(this.#options.tls, host);
+      const primary = { host, port, tls, path: undefined, lazyConnect: true };
       const client = new Redis({ ...this.#options, ...primary, Connector: undefined } as object);
       const { connector } = client as unknown as { readonly connector: AbstractConnector };
       const stream = await connector.connect(onError);

@@ -6,6 +6,7 @@ import { errorMessage } from '../commands/node-failure.ts';
 import { wireCommandOf } from '../commands/script-command.ts';
 import type { CommandClass, WireCommandClass } from '../commands/script-command.ts';
 import { clusterConnector } from './cluster-connector.ts';
+import { nameFoundServers, withName } from './server-name.ts';
 
 /** An ioredis client, possibly of another copy or version of ioredis. It is only duplicated. */
 export interface RedisInstance {
@@ -154,13 +155,15 @@ export class ConnectionSource {
 
   /** A client that has not connected yet. @param host in place of that of the node */
   create(host = this.host): Redis {
-    const { sentinels } = this.#template.options as RedisOptions;
-    if (!sentinels)
-      return this.#template.duplicate({ ...OVERRIDES, ...(host && { host }) }) as Redis;
+    const { sentinels, tls } = this.#template.options as RedisOptions;
+    const where = host === undefined ? {} : { host, tls: withName(tls, this.host) };
+    if (!sentinels) return this.#template.duplicate({ ...OVERRIDES, ...where }) as Redis;
     // The Sentinels take turns in being asked first, because one of them may be frozen.
     const first = this.#creations++ % sentinels.length;
     const turned = [...sentinels.slice(first), ...sentinels.slice(0, first)];
-    return this.#template.duplicate({ ...OVERRIDES, sentinels: turned }) as Redis;
+    const client = this.#template.duplicate({ ...OVERRIDES, sentinels: turned }) as Redis;
+    nameFoundServers(client);
+    return client;
   }
 
   /** Gives a client what its server asks for now. Undefined: there is nothing to wait for. */
@@ -175,7 +178,11 @@ export class ConnectionSource {
       this.#secrets = [password, ...this.#secrets].slice(0, KEPT_SECRETS);
       if ([username, password].some((text) => text != null && typeof text !== 'string'))
         throw new Error('credentials() has to give username and password as texts');
-      Object.assign(options, { username, password }, tls && { tls: { ...options.tls, ...tls } });
+      Object.assign(
+        options,
+        { username, password },
+        tls && { tls: withName({ ...options.tls, ...tls }, this.host) },
+      );
     });
   }
 

@@ -29,6 +29,8 @@ const NO_NAME = 'it knows no master of this name';
 const UNFOUND = 'nobody answered which server is the primary';
 const SHUT =
   ' before its first answer: no Redis answers there, or it speaks TLS on this port; then write rediss://';
+const SHUT_TO_TLS =
+  ': does it speak TLS on this port, and does it serve this host name (SNI)? For another name give tls: { servername }';
 
 /** A command in the queue of ioredis, as far as the parser of replies uses it. */
 interface QueuedCommand {
@@ -260,7 +262,7 @@ export class RedisConnection implements ScriptCommandOwner, Beating {
     if (this.#isOver) return;
     this.#isOver = true;
     this.heartbeat.stop();
-    if (this.#wasShut()) this.problem += SHUT;
+    if (this.#wasShut()) this.problem += this.#source.usesTls ? SHUT_TO_TLS : SHUT;
     for (const command of this.#collected.splice(0))
       inModuleContext(() => throwingLater(() => command.refused(new Error(NOT_WRITABLE))));
     this.#owner.ended(this);
@@ -268,7 +270,8 @@ export class RedisConnection implements ScriptCommandOwner, Beating {
 
   /** The server has never sent anything, and closed it; as one does that waits for the handshake of TLS. */
   #wasShut(): boolean {
-    if (this.#source.hasConnected || this.#source.usesTls) return false;
+    if (this.#source.hasConnected) return false;
+    if (/before secure TLS connection was established/.test(this.problem)) return true;
     const isClosed = /\b(ECONNRESET|EPIPE)\b|^the connection was closed$/.test(this.problem);
     return this.client.stream?.bytesRead === 0 && isClosed;
   }
