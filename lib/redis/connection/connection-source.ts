@@ -254,20 +254,29 @@ function checkServer(options: RedisOptions, refused: Refusal): void {
     throw refused('a node with a wrong path', `give the path of a socket; ${FORMS}`);
 }
 
-function optionsOf(text: string, refused: Refusal): RedisOptions {
+/** What variables of the environment that are missing, or misspelt, make of a URL. */
+const FAULTS: readonly (readonly [shown: string, RegExp])[] = [
+  ['an empty URL', /^$/],
+  ['a URL without two slashes', /^rediss?:(?!\/\/|\d)/i],
+  ['a URL without a host', /^rediss?:\/\/([^/?#]*@)?(:\d*)?([/?#]|$)/i],
+];
+
+function optionsOf(given: string, refused: Refusal): RedisOptions {
+  const text = given.trim();
+  const fault = FAULTS.find(([, form]) => form.test(text));
   // The first argument has precedence, so that no query makes it connect.
   const parsed = (url: string) => new Redis({ lazyConnect: true } as never, url).options;
   if (/^\/[^/]/.test(text)) return parsed(text);
   try {
     const url = new URL(text.includes('://') ? text : `redis://${text}`);
-    const isRedis = /^rediss?:$/.test(url.protocol) && url.hostname !== '';
+    const isRedis = /^rediss?:$/.test(url.protocol) && url.hostname !== '' && !fault;
     // An '@' behind the host ends a password that is not encoded, whose beginning was taken for the host.
     if (isRedis && !/[@#]/.test(url.pathname + url.search + url.hash)) return parsed(url.href);
   } catch {
     // Messages of URL may quote the password.
   }
   throw refused(
-    'this URL',
+    fault?.[0] ?? 'this URL',
     'give redis://user:password@host:port/db (or rediss://) of one server, with special characters percent-encoded, or the path of a socket',
   );
 }

@@ -10,6 +10,7 @@ describe('the address', () => {
     ['rediss://:hunter2@redis.example', 'redis.example:6379'],
     ['redis://[::1]:7000', '[::1]:7000'],
     ['10.0.0.1:7000', '10.0.0.1:7000'],
+    [' redis://h:7000/2\n', 'h:7000'],
     ['/run/redis.sock', '/run/redis.sock'],
     [{ host: 'h', port: 1, password: 'hunter2' }, 'h:1'],
     [{ path: '/run/redis.sock' }, '/run/redis.sock'],
@@ -108,10 +109,16 @@ describe('the clients', () => {
 
 describe('refused', () => {
   it.each([
-    ...['', 'redis://', '//', '?', '#', 'redis:///hunter2', '///r.sock', '?host='].map((url) => [
-      url,
-      /this URL: give redis:/,
-    ]),
+    ...['//', '?', '#', '///r.sock', '?host='].map((url) => [url, /this URL: give redis:/]),
+    ...['', ' ', '\n'].map((url) => [url, /an empty URL: give redis:/]),
+    ...[
+      ...['redis:/10.1.2.3:6380', 'redis:/', 'rediss:/h', ' redis:/h ', 'redis:h', 'REDIS:/h'],
+      ...['redis:/:hunter2@h:1', 'redis:/h:1?password=a@hunter2'],
+    ].map((url) => [url, /a URL without two slashes: give redis:/]),
+    ...[
+      ...['redis://', 'rediss://', 'redis:///hunter2', 'redis://:6379', 'redis://:hunter2@'],
+      ...['redis://ana:hunter2@:6379/2', 'redis://?host=redis://ana:hunter2@h'],
+    ].map((url) => [url, /a URL without a host: give redis:/]),
     ['http://hunter2@h', /this URL: give redis:/],
     ['valkey://:hunter2@h', /this URL: give redis:/],
     ['unix:///run/redis.sock', /or the path of a socket/],
@@ -119,11 +126,8 @@ describe('refused', () => {
     ['redis://:hunter2@h?x@h', /this URL/],
     ['redis://a:hunter2@h:port', /this URL/],
     ['redis://a:hunter2%ZZ@h', /this URL/],
-    ['redis:/:hunter2@h:1', /this URL/],
-    ['redis:/h:1?password=a@hunter2', /this URL/],
     ['redis://:hunter2@a, redis://b', /of one server/],
     ['redis://:hunter2@a,redis://:hunter2@b', /of one server/],
-    ['redis://?host=redis://ana:hunter2@h', /this URL/],
     ['redis://h?path=redis://hunter2', /wrong path/],
     [null, /null: each is a URL/],
     [7, /each is a URL/],
