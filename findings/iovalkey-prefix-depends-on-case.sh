@@ -2,12 +2,12 @@
 # iovalkey 0.4.0 on Redis 7.0.15: `call('SET', …)` writes past the `keyPrefix` that `call('set', …)` and `set(…)` obey.
 #
 # The names of commands have no case in Redis, and `call` takes any command. iovalkey looks its keys up by the name as written,
-# knows only names in lower case, and takes a command that it does not know for one without keys: no prefix, no error. Libraries
-# that are given "a function that sends a command" write the names in capitals, so that two tenants with two prefixes share one
-# counter or one lock, and what is written by one spelling is not found by the other. ioredis 5.11.1, from which iovalkey was
+# knows only names in lower case, and takes a command that it does not know for one without keys: no prefix, no error. A library
+# that is given "a function that sends a command" may write the names in capitals, so that two applications with two prefixes share
+# one counter or one lock, and what is written by one spelling is not found by the other. ioredis 5.11.1, from which iovalkey was
 # taken, obeys the prefix in both.
 #
-# Seen: iovalkey: two tenants by capitals owner+taken, in small letters owner+owner; ioredis: owner+owner, owner+owner
+# Seen: iovalkey: two applications by capitals owner+taken, in small letters owner+owner; ioredis: owner+owner, owner+owner
 set -euo pipefail
 folder=$(mktemp -d)
 server=
@@ -34,17 +34,17 @@ server=$!
 until [ "$(usr/bin/redis-cli -p "$REDIS_PORT" PING 2>/dev/null)" = PONG ]; do sleep 0.1; done
 
 cat >play.cjs <<'JS'
-/** Two tenants with prefixes of their own take a lock of one name; the server's keys say which lock it was. */
+/** Two applications with prefixes of their own take a lock of one name; the server's keys say which lock it was. */
 async function play(name, command, flag) {
   const Client = require(name);
-  const tenants = ['a:', 'b:'].map((keyPrefix) => new Client(process.env.REDIS_PORT, '127.0.0.1', { keyPrefix }));
-  await tenants[0].flushall();
+  const applications = ['a:', 'b:'].map((keyPrefix) => new Client(process.env.REDIS_PORT, '127.0.0.1', { keyPrefix }));
+  await applications[0].flushall();
   const answers = [];
-  for (const tenant of tenants) {
-    answers.push((await tenant.call(command, 'lock', 'x', flag)) === 'OK' ? 'owner' : 'taken');
+  for (const application of applications) {
+    answers.push((await application.call(command, 'lock', 'x', flag)) === 'OK' ? 'owner' : 'taken');
   }
-  const keys = await tenants[0].keys('*');
-  tenants.forEach((tenant) => tenant.disconnect());
+  const keys = await applications[0].keys('*');
+  applications.forEach((application) => application.disconnect());
   return `${command} ${answers.join('+')} (keys ${keys.sort().join()})`;
 }
 
