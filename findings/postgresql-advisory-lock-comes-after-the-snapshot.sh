@@ -3,7 +3,7 @@
 # callers hold the lock one after the other, and both book the seat of which there is one.
 #
 # The manual says that a lock can be taken before the snapshot of such a transaction is frozen, and that is so for LOCK TABLE.
-# The advisory lock is a function, so that it takes a SELECT (or a DO, or a CALL), and that statement freezes the snapshot
+# The advisory lock is a function, so that it takes a SELECT (or a DO), and that statement freezes the snapshot
 # before it begins to wait. Who waited reads the world of before the former holder's commit, without an error: an INSERT meets
 # no row that was changed meanwhile. At READ COMMITTED each statement has a snapshot of its own, and SERIALIZABLE refuses the
 # second booking with 40001.
