@@ -225,13 +225,32 @@ export class StaleTokenError extends RedlockError {
     /** `''` where no holder had it: the oldest token that the `maxAge` of the fence accepts, or a row that was repaired. */
     readonly currentHolder?: string,
   ) {
-    const of = currentHolder === '' ? ' (of no holder: see maxAge of the fence)' : '';
-    const seen = currentToken === undefined ? '' : `: the resource has seen ${currentToken}${of}`;
+    const [seen, advice] = staleness(token, currentToken, currentHolder);
     super(
-      `Stale fencing token ${token} for '${key}'${seen}. Nothing was written: undo what this holder did elsewhere, and take the lock again for a new token.`,
+      `Stale fencing token ${token} for '${key}'${seen}. Nothing was written: undo what this holder did elsewhere, and ${advice}.`,
       [key],
     );
   }
+}
+
+const DAY_MS = 86_400_000;
+
+/** What the resource has seen, and what helps. */
+function staleness(token: string, current = '', holder?: string): [seen: string, advice: string] {
+  const aheadDays = Math.floor((Number(current) / 1_000 - Date.now()) / DAY_MS);
+  const seen = current && `: the resource has seen ${current}`;
+  if (aheadDays >= 1)
+    return [
+      `${seen}, which is ${aheadDays} days ahead of the clock here`,
+      "set the clocks right, or repair the row (see 'Repair' in docs/fencing): until then no new token is larger",
+    ];
+  if (current === token)
+    return [
+      `${seen}, the same number, of another holder`,
+      'mend the token source, which issued it twice',
+    ];
+  const none = ' (of no holder: the oldest that the maxAge of the fence admits, or a repaired row)';
+  return [holder === '' ? seen + none : seen, 'take the lock again for a new token'];
 }
 
 /** The code is wired or used wrongly; the message says whether anything ran or was written. */
