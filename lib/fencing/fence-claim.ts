@@ -30,6 +30,8 @@ export function fenceClaims(
   keys?: readonly string[],
   maxAgeMs?: number,
 ): readonly FenceClaim[] {
+  if (Object((token as { token?: unknown } | null | undefined)?.token).keys !== undefined)
+    throw unusable('A fencing token is needed, but you passed the lock: pass lock.token.');
   if (typeof token !== 'object' || token === null || token.keys === undefined)
     throw unusable(
       `A fencing token is needed, but it is ${kindOf(token)}. Pass the lock's token: a parameter under @FencingToken() of a method under @Fenced, or lock.token.`,

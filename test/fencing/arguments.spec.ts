@@ -172,6 +172,15 @@ describe('the claims of a token', () => {
     expect(error.message).toMatch(/Nothing was written/);
   });
 
+  it.each([{ token: GOOD }, { keys: ['a'], token: GOOD, isHeld: true }])(
+    'are refused of a lock in place of its token, with that sentence: %j',
+    (lock) => {
+      const error = refusalOf(() => claimsOf(lock));
+      expect(error.code).toBe('FENCED_USAGE');
+      expect(error.message).toMatch(/you passed the lock: pass lock\.token/);
+    },
+  );
+
   it('of a header are not read for keys that are none', () => {
     for (const list of lists)
       expect(refusalOf(() => parseFencingTokenHeader('1;h', list as never)).code).toBe(
