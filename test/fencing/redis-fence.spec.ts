@@ -1,8 +1,11 @@
+import { once } from 'node:events';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { FencingToken } from '../../lib/core/fencing-token.ts';
 import { redisFence, type RedisFence, type RedisWriteCommand } from '../../lib/fencing/index.ts';
 import type { FenceStore } from '../../lib/testing/index.ts';
+import { eventually } from '../support/eventually.ts';
+import { Link } from '../support/link.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { AGED, itConforms, tokenOf as tokenOfTicket } from './support/accounts.ts';
 import { EXPIRE } from './support/forget.ts';
@@ -145,5 +148,27 @@ describe('redisFence', () => {
     await redis.multi({ pipeline: false });
     await expect(fence.claim(token)).rejects.toEqual(usage(/inside MULTI/));
     await redis.discard();
+  });
+
+  it('settles a write whose reply is cut off, and never sends it again, with the option of the docs', async () => {
+    const { host, port } = redis.options as { host: string; port: number };
+    const link = await Link.open({ host, port });
+    const cut = new Redis(link.url, { maxRetriesPerRequest: 0 });
+    cut.on('error', () => undefined);
+    try {
+      await cut.ping();
+      link.setMode({ kind: 'hold', direction: 'replies' });
+      const written = redisFence(cut).write(token, [['RPUSH', '{9}:log', 'once']]);
+      const settled = expect(written).rejects.toMatchObject({ name: 'MaxRetriesPerRequestError' });
+      await eventually(async () => expect(await redis.llen('{9}:log')).toBe(1));
+      link.resetConnections();
+      await settled;
+      link.setMode({ kind: 'pass' });
+      await once(cut, 'ready');
+      await expect(cut.llen('{9}:log')).resolves.toBe(1);
+    } finally {
+      cut.disconnect();
+      await link.close();
+    }
   });
 });

@@ -43,8 +43,8 @@ export interface RedisFence {
    * Checks the token and runs the commands in one step. They see each other's writes; Redis doesn't roll back when one fails.
    * On Redis Cluster all keys need the hash tag of the lock key, for example lock `seat:{12A}` and data `{12A}:owner`.
    *
-   * A client that loses its connection before the reply sends a write again, and it may run twice. Where it must not, turn that off:
-   * `new Redis(url, { autoResendUnfulfilledCommands: false })`.
+   * A client that loses its connection before the reply sends a write again, and it may run twice. Where it must not, use
+   * `new Redis(url, { maxRetriesPerRequest: 0 })`: then the call rejects as soon as the connection is lost, and nothing is sent again.
    *
    * @returns one reply per command
    * @throws StaleTokenError when a newer holder reached the fence; nothing was written
