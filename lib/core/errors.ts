@@ -224,8 +224,10 @@ export class StaleTokenError extends RedlockError {
     readonly currentToken?: string,
     /** `''` where no holder had it: the oldest token that the `maxAge` of the fence accepts, or a row that was repaired. */
     readonly currentHolder?: string,
+    /** The whole days by which `currentToken` is ahead of the clock: new tokens are smaller for as long. */
+    aheadDays = 0,
   ) {
-    const [seen, advice] = staleness(token, currentToken, currentHolder);
+    const [seen, advice] = staleness(token, currentToken, currentHolder, aheadDays);
     super(
       `Stale fencing token ${token} for '${key}'${seen}. Nothing was written: undo what this holder did elsewhere, and ${advice}.`,
       [key],
@@ -233,11 +235,13 @@ export class StaleTokenError extends RedlockError {
   }
 }
 
-const DAY_MS = 86_400_000;
-
 /** What the resource has seen, and what helps. */
-function staleness(token: string, current = '', holder?: string): [seen: string, advice: string] {
-  const aheadDays = Math.floor((Number(current) / 1_000 - Date.now()) / DAY_MS);
+function staleness(
+  token: string,
+  current = '',
+  holder: string | undefined,
+  aheadDays: number,
+): [seen: string, advice: string] {
   const seen = current && `: the resource has seen ${current}`;
   if (aheadDays >= 1)
     return [

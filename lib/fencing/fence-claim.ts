@@ -1,4 +1,4 @@
-import { FencedUsageError, quoteKeys } from '../core/errors.ts';
+import { FencedUsageError, quoteKeys, StaleTokenError } from '../core/errors.ts';
 import { kindOf } from '../core/options/option-names.ts';
 import type { FenceToken } from './fence.ts';
 import { checkKeyList, isFenceKey, MAX_KEY_BYTES, tokenDecimal } from './fencing-token-header.ts';
@@ -67,6 +67,12 @@ export function fenceClaims(
   return chosen
     .map((key) => ({ key, token: decimal, holder }))
     .sort((left, right) => Buffer.compare(Buffer.from(left.key), Buffer.from(right.key)));
+}
+
+/** The refusal of a token, with the advice that helps where the number it met is ahead of the clock. */
+export function staleToken(key: string, token: string, current: string, holder: string) {
+  const aheadDays = Math.floor((Number(current) / 1_000 - Date.now()) / 86_400_000);
+  return new StaleTokenError(key, token, current, holder, aheadDays);
 }
 
 function unusable(why: string, keys?: readonly string[]): FencedUsageError {

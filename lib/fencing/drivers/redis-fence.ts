@@ -1,5 +1,5 @@
 import { types } from 'node:util';
-import { FencedUsageError, StaleTokenError } from '../../core/errors.ts';
+import { FencedUsageError } from '../../core/errors.ts';
 import { checkOptions, kindOf } from '../../core/options/option-names.ts';
 import {
   FENCE_OPTIONS,
@@ -10,7 +10,7 @@ import {
   text,
 } from '../fence-arguments.ts';
 import type { FenceEventListener, FenceKeys, FenceOptions, FenceToken } from '../fence.ts';
-import { checkKey, fenceClaims, FIRST_TIME, type FenceClaim } from '../fence-claim.ts';
+import { checkKey, fenceClaims, FIRST_TIME, staleToken, type FenceClaim } from '../fence-claim.ts';
 import { FenceReporter } from '../fence-reporter.ts';
 
 /** The part of a client of ioredis, also of a cluster one, that the fence uses. */
@@ -164,7 +164,7 @@ export function redisFence(client: RedisFenceClient, options: RedisFenceOptions 
         keysIn(claims),
       );
     const [index, currentToken, currentHolder] = replies as [number, string, string];
-    throw new StaleTokenError(claims[index - 1]!.key, token, currentToken, currentHolder);
+    throw staleToken(claims[index - 1]!.key, token, currentToken, currentHolder);
   };
   return {
     write: async (token, commands, called) => {

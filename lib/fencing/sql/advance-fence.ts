@@ -1,5 +1,5 @@
-import { FencedUsageError, StaleTokenError } from '../../core/errors.ts';
-import type { FenceClaim } from '../fence-claim.ts';
+import { FencedUsageError } from '../../core/errors.ts';
+import { staleToken, type FenceClaim } from '../fence-claim.ts';
 import { advanceStatements, FENCE_SQL, type FenceTable } from './dialect.ts';
 import type { SqlRow, SqlSteps } from './sql-executor.ts';
 import {
@@ -39,7 +39,7 @@ export function fenceError(
 ): unknown {
   for (const [key, token, holder] of staleFactsOf(error).toReversed()) {
     const claim = claims.find((each) => each.key === key);
-    if (claim) return new StaleTokenError(key, claim.token, token, holder);
+    if (claim) return staleToken(key, claim.token, token, holder);
   }
   const keys = claims.map((each) => each.key);
   const [schema] = table.includes('.') ? table.split('.') : [];
@@ -89,10 +89,10 @@ function checkFenceRows(
     const token = text(row['token']);
     const holder = text(row['holder']);
     if (token !== claim.token || holder !== claim.holder) {
-      throw new StaleTokenError(claim.key, claim.token, token, holder);
+      throw staleToken(claim.key, claim.token, token, holder);
     }
     const oldest = text(row['oldest'] ?? 0);
-    if (BigInt(oldest) > BigInt(token)) throw new StaleTokenError(claim.key, token, oldest, '');
+    if (BigInt(oldest) > BigInt(token)) throw staleToken(claim.key, token, oldest, '');
   }
 }
 
