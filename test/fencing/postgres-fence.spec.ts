@@ -315,29 +315,6 @@ describe('postgresFence', () => {
       },
     );
 
-    it('leaves no transaction open for the next user where the query_timeout of the pool ends one', async () => {
-      const limits = { max: 1, query_timeout: 1_000 };
-      const limited = new pg.Pool({ connectionString: database.url, ...limits });
-      const other = await pool.connect();
-      await other.query('SELECT pg_advisory_lock(1)');
-      try {
-        const late = postgresFence(limited).transaction(token(1), async (tx) => {
-          await take(tx, 'half');
-          await tx.query('SELECT pg_advisory_xact_lock(1)');
-        });
-        await expect(late).rejects.toThrow('Query read timeout');
-        const next = `${key}:next`;
-        await limited.query('INSERT INTO seat (id) VALUES ($1)', [next]);
-        const { rows } = await pool.query('SELECT id FROM seat WHERE id = $1', [next]);
-        expect(rows).toEqual([{ id: next }]);
-      } finally {
-        other.release(true);
-        await limited.end();
-      }
-      await fence.transaction(token(2), () => undefined);
-      await expect(owner()).resolves.toBeNull();
-    });
-
     it('loses one call, not the connection for good, when what it prepared was reset behind its back', async () => {
       const own = postgresFence(alone, { prepared: true });
       for (const use of [() => own.claim(token(1)), () => own.transaction(token(1), () => 0)]) {
