@@ -19,7 +19,7 @@ describe('the plain text of the site', () => {
   beforeAll(async () => {
     site = await load('pages.mjs');
     const { writePlainText } = await load('plain-text.mjs');
-    const pages = PAGES.map(({ path }) => path).filter(site.isPage);
+    const pages = PAGES.map(({ path }) => path).filter((path) => site.isPage(path));
     writePlainText({ outDir: folder, pages });
     files = readdirSync(folder, { recursive: true, encoding: 'utf8' });
   });
