@@ -71,7 +71,7 @@ describe('options of the module', () => {
     const [, table = ''] = readFileSync('docs/options.md', 'utf8').split('\n## Module options');
     const rows = table
       .split('\n## ')[0]!
-      .matchAll(/^(?:\| |.* also take )`([a-zA-Z]+)(?:\.\w+)?`/gm);
+      .matchAll(/^(?:- \*\*|.* also take )`([a-zA-Z]+)(?:\.\w+)?`/gm);
     const names = new Set([...rows].map(([, name]) => name!));
     expect([...Object.keys(MODULE_OPTIONS), 'isGlobal'].sort()).toEqual([...names].sort());
   });
