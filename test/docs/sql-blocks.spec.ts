@@ -40,7 +40,7 @@ const statementsOf = (block: string): string[] =>
 const POSTGRES = sqlOf('docs/fencing/postgresql.md');
 const MYSQL = sqlOf('docs/fencing/mysql.md');
 const SQLITE = sqlOf('docs/fencing/sqlite.md');
-const REPAIR = sqlOf('docs/fencing/README.md');
+const REPAIR = sqlOf('docs/internals/repair.md');
 const [ON_POSTGRES, ON_MYSQL, ON_SQLITE] = sqlOf('docs/internals/fence-sql.md');
 
 const TABLE = 'redlock_fence';
@@ -101,7 +101,7 @@ describe('on PostgreSQL', () => {
     }
   });
 
-  it('the statements of Repair let holders of today in again', async () => {
+  it('the statements of repair.md let holders of today in again', async () => {
     const claims = claimsAround(postgresFence(database.pool), (sql) => database.pool.query(sql));
     expect(await claims).toEqual(REPAIRED);
   });
@@ -136,7 +136,7 @@ describe('on MariaDB', () => {
     }
   });
 
-  it('the statements of Repair let holders of today in again', async () => {
+  it('the statements of repair.md let holders of today in again', async () => {
     const claims = claimsAround(mysqlFence(database.pool), (sql) => database.pool.query(sql));
     expect(await claims).toEqual(REPAIRED);
   });
@@ -160,7 +160,7 @@ describe('on SQLite', () => {
     expect(database.inTransaction).toBe(false);
   });
 
-  it('the statements of Repair let holders of today in again', async () => {
+  it('the statements of repair.md let holders of today in again', async () => {
     database.exec(table!);
     const execute = (sql: string) => database.exec(sql);
     expect(await claimsAround(sqliteFence(database), execute)).toEqual(REPAIRED);
