@@ -138,6 +138,9 @@ describe('the server of the page', () => {
       const says = (text: string) =>
         tab.locator('#connection').filter({ hasText: text }).waitFor({ timeout: 60_000 });
       await says('Live');
+      // The story for the first viewer is over: buttons that it holds back can be pushed.
+      await tab.locator('.scene[data-phase="sold-twice"]').waitFor({ timeout: 60_000 });
+      await tab.locator('#play-both[aria-disabled="false"]').waitFor({ timeout: 60_000 });
       process.kill(ending.pid, 'SIGSTOP');
       await says('No news');
       const lanes = await tab.locator('#lanes').innerHTML();
