@@ -25,11 +25,9 @@ import type { FencedDefinition } from './fenced-metadata.ts';
 @Injectable()
 export class FencedInterceptor implements NestInterceptor {
   /** Its own, because a test that replaces the injected one means the calls of its classes. */
-  private readonly locks: LockService;
+  private readonly locks = new LockService(this.host);
 
-  constructor(@Inject(REDLOCK_HOST) private readonly host: RedlockHost) {
-    this.locks = new LockService(host);
-  }
+  constructor(@Inject(REDLOCK_HOST) private readonly host: RedlockHost) {}
 
   /** Bound by hand (`@UseInterceptors`) it passes every call through: a method under `@Fenced` takes its lock itself. */
   intercept(_context: ExecutionContext, next: CallHandler): Observable<unknown> {

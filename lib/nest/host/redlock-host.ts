@@ -116,11 +116,12 @@ export class RedlockHost
     if (fence)
       await this.#starting(() => checkModuleFence(fence, redlock, this.#start.timeoutMs, logger));
     for (const node of this.#nodes) node.holdProcess?.(true);
-    // Not at once: an application may ask for its hooks after listen().
+    // Not at once: an application may ask for its hooks after listen(). One that handles a signal itself knows what it does.
     const look = () => {
-      if (!redlock.isClosing && process.listenerCount('SIGTERM') === 0)
+      const isDeaf = ['SIGTERM', 'SIGINT'].every((signal) => process.listenerCount(signal) === 0);
+      if (isDeaf && !redlock.isClosing)
         logger.warn(
-          'This process has no listener for SIGTERM. When it is stopped, its work breaks off, and its locks stay until their ttl is over: call app.enableShutdownHooks().',
+          'This process has no listener for SIGTERM or SIGINT. When it is stopped, its work breaks off, and its locks stay until their ttl is over: call app.enableShutdownHooks().',
         );
     };
     setTimeout(look, NEWS_MS).unref();
