@@ -4,7 +4,7 @@
 # The lock of a job has a token, and every move of the job checks it: the late worker is refused when it completes the job. Its
 # `updateData`, `updateProgress` and `log` take no token and are accepted. The manual keeps the step of a job in its data, so
 # that a job that is tried again goes on where it was. Worker A freezes at the step "charge" and loses its lock, worker B charges
-# and writes the step "mail", A wakes and writes "charge" again. When B dies now, the next try charges a second time.
+# and writes the step "mail", A wakes and writes "charge" again. When B fails now, the next try charges a second time.
 #
 # Seen: A's updateData accepted, updateProgress accepted, log accepted, moveToCompleted Lock mismatch; step of the next try charge
 set -euo pipefail
@@ -37,7 +37,7 @@ const { Queue, Worker } = require('bullmq');
 const connection = { host: '127.0.0.1', port: Number(process.env.REDIS_PORT) };
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 /** A worker whose jobs are taken by hand: nobody renews their locks, as in a process that is frozen. */
-const byHand = () => new Worker('orders', null, { connection, lockDuration: 300, stalledInterval: 200, maxStalledCount: 5 });
+const byHand = (lockDuration) => new Worker('orders', null, { connection, lockDuration, stalledInterval: 200 });
 
 async function take(worker, token) {
   for (;;) {
@@ -49,9 +49,9 @@ async function take(worker, token) {
 
 async function main() {
   const queue = new Queue('orders', { connection });
-  const workers = [byHand(), byHand()];
+  const workers = [byHand(300), byHand(60_000)];
   await workers[1].startStalledCheckTimer();
-  await queue.add('order', { step: 'charge' });
+  await queue.add('order', { step: 'charge' }, { attempts: 2 });
 
   const late = await take(workers[0], 'A');
   const current = await take(workers[1], 'B');
@@ -70,7 +70,7 @@ async function main() {
     );
     answers.push(`${name} ${answer}`);
   }
-  // Nobody renews the lock of B either.
+  await current.moveToFailed(new Error('no mail server'), 'B', false);
   const next = await take(workers[1], 'C');
   console.log(`A's ${answers.join(', ')}; step of the next try ${next.data.step}`);
   for (const worker of workers) await worker.close(true);

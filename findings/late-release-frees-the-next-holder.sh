@@ -89,7 +89,7 @@ const call = (name, ms) =>
       () => `${name} released`,
       (error) => `${name} ${error.code}`,
     );
-const answers = [call('first', 600), call('second', 1500)];
+const answers = [call('first', 1500), call('second', 4000)];
 await Promise.race(answers);
 await call('third', 0);
 console.log(`verrou: ${(await Promise.all(answers)).join(', ')}, third entered ${beside}`);

@@ -49,7 +49,7 @@ async function play(name, transaction, nested, insert) {
     let inserted;
     const begun = new Promise((resolve) => (inserted = resolve));
     // Where siblings wait for each other, the second one cannot begin before the first one has ended.
-    const patience = new Promise((resolve) => setTimeout(resolve, 500));
+    const patience = new Promise((resolve) => setTimeout(resolve, 3000));
     let arrived;
     const joined = new Promise((resolve) => (arrived = resolve));
     const refused = nested(outer, async (inner) => {
