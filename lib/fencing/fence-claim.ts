@@ -40,8 +40,6 @@ export function fenceClaims(
   checkKeyList(granted);
   if (keys !== undefined) checkKeyList(keys);
   const decimal = tokenDecimal(value);
-  if (value === undefined && 'token' in token)
-    throw unusable('This is a lock, and not its token. Pass lock.token.', granted);
   const shown = typeof value === 'number' ? value : kindOf(value);
   if (decimal === undefined)
     throw unusable(

@@ -100,6 +100,8 @@ export class MemoryLockServer {
    *
    * @example
    * ```ts
+   * const server = new MemoryLockServer();
+   * RedlockModule.forRoot({ nodes: createMemoryNodes([server]) });
    * server.call('GET', 'lock:report'); // the holder, or null
    * server.call('DEL', 'lock:report'); // the holder finds out at its next extension
    * ```
