@@ -16,25 +16,19 @@ export async function findServers(
   source: ConnectionSource,
   open: Set<RedisConnection>,
 ): Promise<string[]> {
-  const { host } = source;
-  if (host === undefined) return [];
-  const addresses = await addressesOf(host);
-  const hosts = addresses.length > 1 ? addresses : [];
-  while (hosts.length < CONNECTIONS) hosts.push(host);
-  const answers = await Promise.all(hosts.map((each) => ask(source, each, open)));
-  const found = new Map<string, string>();
-  for (const [connection, info] of answers) {
-    const { stream } = connection.client as { readonly stream?: Partial<Socket> };
+  const hosts = source.host === undefined ? [] : await addressesOf(source.host);
+  const answers = await Promise.all(hosts.map((host) => ask(source, host, open)));
+  const found = answers.flatMap(([connection, info]) => {
     const runId = /^run_id:(\w+)/m.exec(info)?.[1];
     // Replicas give no locks.
-    const isPrimary = connection.isUsable && runId !== undefined && !/^role:slave/m.test(info);
-    if (isPrimary) found.set(runId, String(stream?.remoteAddress));
-  }
+    if (!connection.isUsable || runId === undefined || /^role:slave/m.test(info)) return [];
+    return [[runId, (connection.client.stream as Socket).remoteAddress!] as const];
+  });
   for (const [connection] of answers) {
     connection.close();
     open.delete(connection);
   }
-  return [...found.values()];
+  return [...new Map(found).values()];
 }
 
 /** Asks one server who it is; the text is empty where it does not say. */
@@ -43,19 +37,21 @@ async function ask(source: ConnectionSource, host: string, open: Set<RedisConnec
   const info = await new Promise<string>((resolve) => {
     const over = () => resolve('');
     const ready = () => connection.ask((client) => client.info()).then(resolve, over);
-    const owner = { ready, ended: over, silent: over, spoke: over };
-    connection = new RedisConnection(source, owner, CONNECT_TIMEOUT_MS, host);
+    const owner = { host, ready, ended: over, silent: over, spoke: over };
+    connection = new RedisConnection(source, owner, CONNECT_TIMEOUT_MS);
     open.add(connection);
   });
   return [connection!, info] as const;
 }
 
-/** As the connections resolve it, which applications replace; empty where that is no name, or nobody knows it. */
+/** As the connections resolve it, which applications replace; where that is one address, or none, the host is repeated. */
 function addressesOf(host: string): Promise<string[]> {
-  if (isIP(host)) return Promise.resolve([]);
+  const repeated = Array<string>(CONNECTIONS).fill(host);
+  if (isIP(host)) return Promise.resolve(repeated);
   return new Promise((resolve) => {
-    dns.lookup(host, { all: true }, (error, found) => {
-      resolve(error ? [] : [...new Set([found].flat().map(({ address }) => address))]);
+    dns.lookup(host, { all: true }, (_error, found) => {
+      const addresses = new Set([found ?? []].flat().map(({ address }) => address));
+      resolve(addresses.size > 1 ? [...addresses, ...repeated.slice(addresses.size)] : repeated);
     });
   });
 }

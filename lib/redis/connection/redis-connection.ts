@@ -57,6 +57,8 @@ function internalsOf(client: Redis): ClientInternals {
 }
 
 export interface ConnectionOwner {
+  /** Where to connect to, in place of the host of the node. */
+  readonly host?: string;
   /** Takes a connection that is connected, authenticated, in its database, and whose server does not load. */
   ready(connection: RedisConnection): void;
   /** Called once, also when it never was ready. */
@@ -92,18 +94,12 @@ export class RedisConnection implements ScriptCommandOwner, Beating {
 
   /**
    * Called in the context of the module: sockets keep the one in which they were made.
-   * @param host in place of that of the node
    * @throws what the client throws that can't be made
    */
-  constructor(
-    source: ConnectionSource,
-    owner: ConnectionOwner,
-    silenceLimitMs: number,
-    host?: string,
-  ) {
+  constructor(source: ConnectionSource, owner: ConnectionOwner, silenceLimitMs: number) {
     this.#source = source;
     this.#owner = owner;
-    this.client = source.create(host);
+    this.client = source.create(owner.host);
     ignoreLateErrors(this.client);
     this.heartbeat = new Heartbeat(this, silenceLimitMs);
     // A write that fails ends the connection in the context of the one who wrote.
