@@ -106,8 +106,8 @@ export type LockEvent =
       /** Whether the server that answers at the address is another one now, or another start of it. */
       readonly isMoved?: true;
       /**
-       * Present where the address leads to several servers: this one was up before the one of before was joined, for so long at
-       * least. It does not extend what that one granted.
+       * For how long, at least, this server has been up. It is present where the address leads to several servers: this one was
+       * up already when the one before it was joined, so the locks that the other one granted are lost.
        */
       readonly upMs?: number;
     })

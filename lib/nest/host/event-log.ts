@@ -105,7 +105,7 @@ function warningOf(event: LockEvent): string | undefined {
     case 'node-joined':
       return event.upMs === undefined
         ? undefined
-        : `Server ${event.address} is another one than before, and has been up for ${inSeconds(event.upMs)}: the address leads to several servers, and each of them may give the same lock. It does not renew the locks of the other one. Give each server an address of its own; see "One Redis or three" in docs/hosting.md.`;
+        : `Node ${event.address} leads to another server than before, which has been up for ${inSeconds(event.upMs)}: two processes could hold one lock, each on another server. Locks that the other one granted are lost. Give each server as a node of its own, by an address that leads to no other; see "One Redis or three" in docs/hosting.md.`;
     case 'node-failing':
       return `Server ${event.address} gives no locks: ${event.reason}`;
     case 'release-delayed':
