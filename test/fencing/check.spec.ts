@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
 import Database from 'libsql';
+import pg from 'pg';
 import { mysqlFence, postgresFence, sqliteFence, type Fence } from '../../lib/fencing/index.ts';
 import { useMariadb, usePostgres } from '../support/databases/use-databases.ts';
 
@@ -9,11 +10,13 @@ interface Target {
   readonly run: (sql: string) => unknown;
   /** Changes of the text of `ddl`, and what is found then. */
   readonly wrong: Wrong;
+  /** Changes of the text of `ddl`, or statements, with which every call fails, and what is said then. */
+  readonly lasting: Wrong;
 }
 
 type Wrong = readonly (readonly [from: string | RegExp, to: string, found: RegExp])[];
 
-function itChecks({ open, run, wrong }: Target): void {
+function itChecks({ open, run, wrong, lasting }: Target): void {
   let tables = 0;
   const newName = (): string => `checked_${(tables += 1)}`;
 
@@ -42,6 +45,18 @@ function itChecks({ open, run, wrong }: Target): void {
     expect(await fence.check()).toEqual([{ severity: 'error', message }]);
   });
 
+  it.each(lasting)(
+    'warns of what does not pass by itself where the ddl has, for %p, %p',
+    async (from, to, found) => {
+      const fence = open(newName());
+      await run(fence.ddl().replace(from, to));
+      const message = expect.stringMatching(
+        new RegExp(`Fenced writes fail.*${found.source}.*does not pass by itself`),
+      );
+      expect(await fence.check()).toEqual([{ severity: 'warning', message }]);
+    },
+  );
+
   it('leaves nothing in the table', async () => {
     const name = newName();
     const fence = open(name);
@@ -69,6 +84,32 @@ describe('on PostgreSQL', () => {
       ['token bigint', 'token numeric(20, 2)', /rejects the first token/],
       ['"C"', 'loose', /differ in case/],
     ],
+    lasting: [
+      ['PRIMARY KEY', 'NOT NULL', /no unique or exclusion constraint/],
+      ['token bigint', 'token integer', /out of range/],
+      ["''\n)", "'', more text NOT NULL)", /null value in column "more"/],
+    ],
+  });
+
+  it.each([
+    ['CREATE ROLE reader; SET ROLE reader', /permission denied/],
+    ['SET default_transaction_read_only = on', /read-only transaction/],
+  ])('warns of what does not pass by itself after %s', async (settings, found) => {
+    const pool = new pg.Pool({ connectionString: database.url, max: 1 });
+    const fence = postgresFence(pool, { table: 'unwritable' });
+    await database.pool.query(fence.ddl());
+    await pool.query(settings);
+    const [finding, ...others] = await fence.check();
+    await pool.query('RESET ROLE; DROP ROLE IF EXISTS reader').catch(() => undefined);
+    await pool.end();
+    expect([finding?.severity, others]).toEqual(['warning', []]);
+    expect(finding?.message).toMatch(found);
+    expect(finding?.message).toMatch(/does not pass by itself/);
+  });
+
+  it('rejects when the database is out of reach, which may pass', async () => {
+    const pool = new pg.Pool({ host: '127.0.0.1', port: 1 });
+    await expect(postgresFence(pool).check()).rejects.toThrow(/ECONNREFUSED/);
   });
 
   it('finds a trigger that forgets', async () => {
@@ -107,7 +148,11 @@ describe('on MariaDB', () => {
       /one row for each key|differ in case/,
     ],
   ];
-  itChecks({ ...target, wrong });
+  const lasting: Wrong = [
+    ['token BIGINT', 'token INT', /Out of range/],
+    ["''\n)", "'', more INT NOT NULL)", /more/],
+  ];
+  itChecks({ ...target, wrong, lasting });
 });
 
 describe('on SQLite', () => {
@@ -122,5 +167,15 @@ describe('on SQLite', () => {
     open: (table) => sqliteFence(database, { table }),
     run: (sql) => (sql.startsWith('SELECT') ? database.prepare(sql).all() : database.exec(sql)),
     wrong,
+    lasting: [["''\n)", "'', more TEXT NOT NULL)", /NOT NULL constraint failed/]],
+  });
+
+  it('warns of a file that can only be read', async () => {
+    const own = new Database(':memory:');
+    const fence = sqliteFence(own);
+    own.exec(`${fence.ddl()} PRAGMA query_only = ON`);
+    const message = expect.stringMatching(/readonly.*does not pass by itself/);
+    expect(await fence.check()).toEqual([{ severity: 'warning', message }]);
+    own.close();
   });
 });

@@ -44,6 +44,23 @@ function sqlErrorFacts(error: unknown): readonly SqlErrorFacts[] {
 const RETRYABLE = '40001 40P01 1213 ER_LOCK_DEADLOCK 1020 ER_CHECKREAD P2034'.split(' ');
 const MISSING_TABLE = ['42P01', '1146', 'ER_NO_SUCH_TABLE'] as const;
 
+/**
+ * SQLSTATE classes of faults that stay until somebody mends them: values, constraints, rights, a database that can only be read. MySQL
+ * has numbers of its own for read-only servers and columns without a default, SQLite has names.
+ */
+const LASTING =
+  /^(0A|0L|0P|22|23|25(?!P03)|28|2F|3D|3F|42|44|54)[0-9A-Z]{3}$|^(1290|1364|1836)$|^SQLITE_(ERROR|PERM|READONLY|CORRUPT|CONSTRAINT|MISMATCH|AUTH|NOTADB)/;
+/** The same in the low byte of the number of an error of node:sqlite. */
+const LASTING_NUMBERS: readonly number[] = [1, 3, 8, 11, 19, 20, 23, 26];
+
+/** Whether the database answered with a fault that does not pass by itself. */
+export function isLastingError(error: unknown): boolean {
+  return sqlErrorFacts(error).some(({ codes }) => {
+    const numbers = codes.has('ERR_SQLITE_ERROR') ? LASTING_NUMBERS : [];
+    return [...codes].some((code) => LASTING.test(code) || numbers.includes(Number(code) & 0xff));
+  });
+}
+
 /** Error when another connection held the SQLite file for all of the time that a transaction waited to begin. */
 export class FileBusyError extends Error {}
 

@@ -4,7 +4,7 @@ import type { FenceFinding } from '../fence.ts';
 import { isStaleTokenError } from '../fence-reporter.ts';
 import { advanceFence } from '../sql/advance-fence.ts';
 import type { FenceTable } from '../sql/dialect.ts';
-import { isMissingTableError, staleFactsOf } from '../sql/sql-error.ts';
+import { isLastingError, isMissingTableError, staleFactsOf } from '../sql/sql-error.ts';
 import type { SqlSteps } from '../sql/sql-executor.ts';
 
 /** A claim, and what is wrong when it does not end as expected. */
@@ -50,6 +50,7 @@ export async function checkFence(
     } catch (error) {
       if (isMissingTableError(error))
         return [{ severity: 'warning', message: (error as Error).message }];
+      if (isLastingError(error)) return [{ severity: 'warning', message: lasting(table, error) }];
       if (!(error instanceof TrialOver)) throw error;
       const { wrong } = error;
       if (wrong === undefined) continue;
@@ -58,6 +59,11 @@ export async function checkFence(
     }
   }
   return [];
+}
+
+function lasting({ name }: FenceTable, error: unknown): string {
+  const why = (error as Error).message.replace(/\.$/, '');
+  return `Fenced writes fail at the fence table '${name}': ${why}. This does not pass by itself: mend the table, the rights of the database user, or the server.`;
 }
 
 function* tried(
