@@ -55,7 +55,7 @@ export async function isRefused(store: FenceStore, attempt: Promise<unknown>): P
     const { code } = Object(error) as { code?: unknown };
     if (store.isStale?.(error) ?? code === 'STALE_TOKEN') return true;
     const what = `the store threw ${String(error)}, which the kit takes for a failure, not for a rejection`;
-    const fix = 'when it refuses a stale ticket, say so in the hook isStale(error)';
+    const fix = 'when it rejects a stale ticket, say so in the hook isStale(error)';
     throw new Error(`${what}; ${fix}`, { cause: error });
   }
 }

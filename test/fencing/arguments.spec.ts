@@ -139,11 +139,6 @@ describe('the claims of a token', () => {
     },
   );
 
-  it('are those of the token, and not of the lock, of which the refusal says so', () => {
-    const lock = { keys: ['a'], token: GOOD, isHeld: true };
-    expect(() => claimsOf(lock)).toThrow(/Pass lock\.token\. Nothing was written\.$/);
-  });
-
   const values = [0, -1, 1.5, 2 ** 53, '01', '1e3', '', ' 1', '9223372036854775808', 0n, [5], null];
   const keys = ['', 'a\0b', 'x'.repeat(2_501), '\uD800', 5, null, {}];
   const lists = ['seat', new Set(['seat']), { 0: 'seat', length: 1 }, 5, numbered(1_001)];

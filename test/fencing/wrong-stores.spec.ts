@@ -13,7 +13,7 @@ import { checkThenWrite, separateConnection } from './support/wrong-postgres-sto
 // ages, are in conformance-cases and conformance-ages.
 
 const PAUSED = /paused between/;
-const OLDER = /older (claim|write) is refused/;
+const OLDER = /older (claim|write) is rejected/;
 
 /** A store that is wrong here lets the newer holder through at once, however slow the machine; others wait for the gate. */
 const gateMsFor = (because: RegExp): number => (because === PAUSED ? 20_000 : 50);

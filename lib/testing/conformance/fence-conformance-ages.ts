@@ -26,7 +26,7 @@ const AFTERWARDS = 100_000n;
 const MOST_TRIES = 100;
 
 /**
- * Time by which the first key that a prune must keep is younger than the oldest admitted token, and how often further the
+ * Time by which the first key that a prune must keep is younger than the oldest accepted token, and how often further the
  * next ones are.
  */
 const LEAST_YOUNGER_MS = 1_000;
@@ -40,7 +40,7 @@ interface Edge {
 
 const timeOf = (ageMs: number): bigint => BigInt(Math.floor((Date.now() - ageMs) * 1_000));
 
-/** Cases of a store that refuses tokens for their age, and forgets them. */
+/** Cases of a store that rejects tokens for their age, and forgets them. */
 export class FenceAges {
   private edge: Edge | undefined;
 
@@ -62,12 +62,12 @@ export class FenceAges {
     const old = timeOf(this.maxAgeMs + SKEW_MS);
     const live = timeOf(0);
     const ofAge: Readonly<Record<string, readonly FenceStep[]>> = {
-      'a token that is too old is refused, also of a holder that came in time': [
+      'a token that is too old is rejected, also of a holder that came in time': [
         staleClaim(old),
         staleWrite(old),
         this.onOldKey((newest) => [staleClaim(newest), staleWrite(newest), writes(live)]),
       ],
-      'a token that is not yet too old is admitted': [
+      'a token that is not yet too old is accepted': [
         (store, resource) => {
           const young = timeOf(this.maxAgeMs - SKEW_MS);
           return inTurn([claims(young), writes(young), reads(young, 'its text')], store, resource);
@@ -77,20 +77,21 @@ export class FenceAges {
     if (!this.store.prune) return ofAge;
     return {
       ...ofAge,
-      'a key that was forgotten by a clock ahead keeps its text, and refuses what it had refused': [
-        this.onOldKey((newest) => [
-          () => this.prune(newest + 1n),
-          staleClaim(newest - 1n),
-          staleWrite(newest - 2n),
-          staleClaim(newest, 'another'),
-          claims(live),
-          reads(live, 'its text', newest),
-        ]),
-      ],
-      'a key whose token is not yet too old still refuses older holders after a prune': [
+      'a key that was forgotten by a clock ahead keeps its text, and rejects what it had rejected':
+        [
+          this.onOldKey((newest) => [
+            () => this.prune(newest + 1n),
+            staleClaim(newest - 1n),
+            staleWrite(newest - 2n),
+            staleClaim(newest, 'another'),
+            claims(live),
+            reads(live, 'its text', newest),
+          ]),
+        ],
+      'a key whose token is not yet too old still rejects older holders after a prune': [
         (_store, resource) => this.younger(resource),
       ],
-      'older holders are refused all the while their keys are pruned': [
+      'older holders are rejected all the while their keys are pruned': [
         (_store, resource) => this.crowd(resource),
       ],
       'a writer paused between its check and its write loses no update of a newer one that was pruned':
@@ -114,7 +115,7 @@ export class FenceAges {
     const refuses = (ageMs: number): Promise<boolean> =>
       isRefused(this.store, this.store.claim(ticketFor(`${resource}:${ageMs}`, timeOf(ageMs))));
     const isRight = (await refuses(refusedMs)) && !(await refuses(admittedMs));
-    demand(isRight, 'it does not refuse the tokens that are older than its maxAge, and these only');
+    demand(isRight, 'it does not reject the tokens that are older than its maxAge, and these only');
     for (let count = 0; count < MOST_TRIES && refusedMs - admittedMs > 1; count += 1) {
       const [middleMs, startMs] = [(refusedMs + admittedMs) / 2, performance.now()];
       // A token may become too old on its way.
@@ -176,7 +177,7 @@ export class FenceAges {
         (_none, index) => `${resource}:${round}:${index}`,
       );
       const newest = timeOf(admittedMs - LIFE_MS);
-      // If it comes too late and is refused, so is all the more the older one.
+      // If it comes too late and is rejected, so is all the more the older one.
       await Promise.all(
         names.map((name) => isRefused(store, store.claim(ticketFor(name, newest)))),
       );

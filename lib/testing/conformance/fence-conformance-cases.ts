@@ -21,8 +21,8 @@ const AT_ONCE = 8;
 
 export const claims = attempt('claim', 'accepted');
 export const writes = attempt('write', 'accepted');
-export const staleClaim = attempt('claim', 'refused');
-export const staleWrite = attempt('write', 'refused');
+export const staleClaim = attempt('claim', 'rejected');
+export const staleWrite = attempt('write', 'rejected');
 
 /** Rules that hold without any concurrency: the steps of each case, one after the other on a resource of its own. */
 export const FENCE_CASES: Readonly<Record<string, readonly FenceStep[]>> = {
@@ -34,21 +34,21 @@ export const FENCE_CASES: Readonly<Record<string, readonly FenceStep[]>> = {
   ],
   'a holder writes more than once': [claims(5), writes(5), writes(5), claims(5)],
   'a newer holder takes over': [writes(1), claims(2), writes(2), reads(2, 'its text')],
-  'an older claim is refused': [claims(2), staleClaim(1)],
-  'an older write is refused and changes nothing, and the newer holder goes on': [
+  'an older claim is rejected': [claims(2), staleClaim(1)],
+  'an older write is rejected and changes nothing, and the newer holder goes on': [
     writes(2),
     staleWrite(1),
     reads(2, 'its text'),
     writes(2),
   ],
-  'an older write is refused when the newer holder has claimed and not yet written': [
+  'an older write is rejected when the newer holder has claimed and not yet written': [
     claims(1),
     claims(2),
     reads(2, 'nothing'),
     staleWrite(1),
     reads(2, 'nothing'),
   ],
-  'of two holders with the same number the second is refused': [
+  'of two holders with the same number the second is rejected': [
     claims(7, 'a'),
     staleClaim(7, 'b'),
     staleWrite(7, 'b'),
@@ -127,13 +127,13 @@ export const FENCE_CASES: Readonly<Record<string, readonly FenceStep[]>> = {
   ],
 };
 
-function attempt(step: 'claim' | 'write', expected: 'accepted' | 'refused') {
+function attempt(step: 'claim' | 'write', expected: 'accepted' | 'rejected') {
   return (token: number | bigint, holder?: string): FenceStep =>
     async (store, resource) => {
       const by = ticketFor(resource, token, holder);
       const trial = step === 'claim' ? store.claim(by) : store.write(by, textOf(by), noPause);
-      const outcome = (await isRefused(store, trial)) ? 'refused' : 'accepted';
-      const stale = expected === 'refused' ? 'stale ' : '';
+      const outcome = (await isRefused(store, trial)) ? 'rejected' : 'accepted';
+      const stale = expected === 'rejected' ? 'stale ' : '';
       demand(outcome === expected, `the ${stale}${step} with ${textOf(by)} was ${outcome}`);
     };
 }

@@ -27,14 +27,14 @@ class FenceHistory {
     private readonly resource: string,
   ) {}
 
-  /** @returns false when the ticket was refused */
+  /** @returns false when the ticket was rejected */
   async claim(ticket: FenceTicket): Promise<boolean> {
     return !(await isRefused(this.store, this.store.claim(ticket)));
   }
 
   /**
    * Reads and writes what was derived from it.
-   * @returns false when the ticket was refused
+   * @returns false when the ticket was rejected
    */
   async readAndWrite(
     ticket: FenceTicket,
@@ -106,7 +106,7 @@ export async function demandPause(store: FenceStore, resource: string): Promise<
 
 /**
  * The older holder is held between its check and its write. Meanwhile a newer one works. A right store makes the newer wait (the
- * gate then opens after `gateMs`) or refuses the older; a wrong one loses an update, which the `last` holder finds.
+ * gate then opens after `gateMs`) or rejects the older; a wrong one loses an update, which the `last` holder finds.
  */
 export async function interleaveFenceWriters(
   store: FenceStore,
@@ -150,7 +150,7 @@ export interface FenceStressOptions {
 
 /**
  * Holders with rising tokens overlap as if the lock did nothing; random pauses stand between all steps. A holder that is
- * refused gives up. In the end the accepted writes must form one chain.
+ * rejected gives up. In the end the accepted writes must form one chain.
  */
 export async function stressFence(
   store: FenceStore,
@@ -182,7 +182,7 @@ async function stressResource(
   await Promise.all(Array.from({ length: workers }, worker));
   const last = ticketFor(resource, token + 1);
   await store.claim(last);
-  demand(await history.readAndWrite(last, pause), 'the newest holder was refused');
+  demand(await history.readAndWrite(last, pause), 'the newest holder was rejected');
   await history.check(last);
 }
 

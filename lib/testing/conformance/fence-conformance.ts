@@ -73,7 +73,7 @@ export async function fenceConformance(
   const ages = store.maxAge === undefined ? undefined : new FenceAges(store, store.maxAge, options);
   const stepsOf: Readonly<Record<string, readonly FenceStep[]>> = {
     ...FENCE_CASES,
-    'an older holder is refused after the fence was idle': [
+    'an older holder is rejected after the fence was idle': [
       claims(2),
       () => sleep(idleMs),
       staleWrite(1),
@@ -126,8 +126,8 @@ function prepared(first: FenceStore, second = first): FenceStore {
 async function interleave(store: FenceStore, resource: string, gateMs: number): Promise<void> {
   const newer = ticketFor(resource, 2);
   await interleaveFenceWriters(store, [ticketFor(resource, 1), newer], gateMs, async (history) => {
-    demand(await history.claim(newer), 'the newer claim was refused');
-    demand(await history.readAndWrite(newer, noPause), 'the newer write was refused');
+    demand(await history.claim(newer), 'the newer claim was rejected');
+    demand(await history.readAndWrite(newer, noPause), 'the newer write was rejected');
   });
 }
 
