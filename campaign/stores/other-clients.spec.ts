@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, describe, jest } from '@jest/globals';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { ConsumerProject, programsOf, removeProjects } from '../../test/docs/consumer-project.ts';
 import { createPostgresAccounts, plainPostgres } from '../../test/fencing/support/accounts.ts';
 import type { OpenClient } from '../../test/fencing/support/clients.ts';
@@ -23,7 +24,7 @@ describe(`the programs of ${PAGE}, on PostgreSQL`, () => {
     ofSequelize = await project.load('sequelize-fence.ts');
   });
   afterAll(async () => {
-    await Promise.all([ofPostgresJs?.sql.end(), ofSequelize?.sequelize.close()]);
+    await Promise.all([ofPostgresJs?.sql.end({ timeout: 1 }), ofSequelize?.sequelize.close()]);
     removeProjects();
   });
 
@@ -54,4 +55,25 @@ describe(`the programs of ${PAGE}, on PostgreSQL`, () => {
   const facts = { url: () => database.url, isAged: false };
   for (const [name, open] of Object.entries(clients))
     itFences(name, open, 'postgresql', () => plainPostgres(database.pool), facts);
+
+  it('postgres.js rejects a transaction whose connection is lost when its work has ended, and throws nothing beside it', async () => {
+    const { fence } = ofPostgresJs as any;
+    const steps: string[] = [];
+    const beside = (error: Error) => void steps.push(`beside: ${error.message}`);
+    process.on('uncaughtException', beside);
+    const lost = fence.transaction({ value: 1, keys: ['lost'], holder: 'h' }, async (tx: any) => {
+      const [{ pid }] = await tx`SELECT pg_backend_pid() AS pid`;
+      const failed = tx`SELECT pg_sleep(60)`.catch(() => undefined);
+      await database.pool.query('SELECT pg_terminate_backend($1)', [pid]);
+      await failed;
+      await nextTurn();
+      steps.push('work goes on');
+      await tx`SELECT 1`;
+      steps.push('sent');
+    });
+    await lost.catch(() => void steps.push('rejected'));
+    await nextTurn();
+    process.off('uncaughtException', beside);
+    expect(steps).toEqual(['work goes on', 'rejected']);
+  });
 });
