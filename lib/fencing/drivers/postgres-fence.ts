@@ -44,7 +44,9 @@ export interface PostgresFenceOptions extends SqlFenceOptions {
  * import { postgresFence } from 'nestjs-fenced-lock/fencing';
  * import { Pool } from 'pg';
  *
- * const fence = postgresFence(new Pool({ connectionString: process.env.DATABASE_URL }));
+ * const database = new Pool({ connectionString: process.env.DATABASE_URL });
+ * database.on('error', () => undefined); // an idle connection that breaks is replaced, and must not end the process
+ * const fence = postgresFence(database);
  * await fence.transaction(token, (client) =>
  *   client.query('UPDATE seat SET customer = $2 WHERE id = $1', ['12A', 'ana']),
  * );

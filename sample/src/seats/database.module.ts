@@ -1,4 +1,4 @@
-import { Inject, Module, type OnApplicationShutdown } from '@nestjs/common';
+import { Inject, Logger, Module, type OnApplicationShutdown } from '@nestjs/common';
 import { Pool } from 'pg';
 
 /** The connections to PostgreSQL, for the seats and for their fence. Needs the environment's `DATABASE_URL`. */
@@ -6,7 +6,11 @@ import { Pool } from 'pg';
   providers: [
     {
       provide: Pool,
-      useFactory: () => new Pool({ connectionString: process.env['DATABASE_URL'], max: 5 }),
+      useFactory: () =>
+        // An idle connection that PostgreSQL ends is an event, and without a listener the end of the process.
+        new Pool({ connectionString: process.env['DATABASE_URL'], max: 5 }).on('error', (error) =>
+          new Logger('PostgreSQL').warn(error.message),
+        ),
     },
   ],
   exports: [Pool],
