@@ -6,7 +6,7 @@ import type { OpenClient } from '../../test/fencing/support/clients.ts';
 import { usePostgres } from '../../test/support/databases/use-databases.ts';
 import { itFences } from './support/fenced-client.ts';
 
-const PAGE = 'docs/fencing/orms.md';
+const PAGE = 'docs/internals/own-fence.md';
 
 describe(`the programs of ${PAGE}, on PostgreSQL`, () => {
   const database = usePostgres(createPostgresAccounts);
