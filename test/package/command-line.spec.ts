@@ -83,7 +83,7 @@ describe('the command line, installed from the tarball', () => {
     const keyPrefix = 'waits:';
     await open(redisNodes(servers), { ttl: '1m', restartGuard: true, keyPrefix });
     expect((await run('doctor', '--key-prefix', keyPrefix)).output).toContain(
-      'only 0 of 3 nodes vote now',
+      'only 0 of 3 servers give locks now',
     );
     await (await redlock.acquire('after', { wait: '1m' })).release();
     await open(redisNodes(servers), { onEvent });

@@ -11,8 +11,8 @@ const none = () => undefined;
 Object.assign(globalThis, { expect, it, beforeEach: none, afterEach: none });
 `;
 
-/** Programs of packages that only campaign/stores has: other-clients.stores.spec.ts there runs them, from this page. */
-const NOT_INSTALLED = /^docs\/fencing\/orms\//;
+/** The programs of packages that only campaign/stores has: other-clients.spec.ts there runs them, from this page. */
+const NOT_INSTALLED = /^docs\/internals\/own-fence\/(?:postgres-js|sequelize)-fence\.ts$/;
 
 /** Programs of all pages, in a folder for each page. */
 function allPrograms(format: 'module' | 'commonjs'): Record<string, string> {
