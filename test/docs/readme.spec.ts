@@ -143,7 +143,6 @@ describe('docs/testing.md', () => {
       'redis://no',
     ]);
     await expect(runTests(project, 'report.service.spec.ts')).resolves.toBe(3);
-    await expect(runTests(project, 'app.spec.ts')).resolves.toBe(1);
   });
 });
 
@@ -263,20 +262,6 @@ describe('docs/controllers.md', () => {
     await expect(open('end').response).resolves.toMatchObject({ status: 200 });
     await eventually(() => expect(keys()).toEqual(['chat:end']));
     words.emit('more');
-  });
-});
-
-describe('docs/locking.md', () => {
-  const servers = useRedisServers(1);
-
-  it('has a module that gets its options from another one', async () => {
-    const project = await writePrograms('docs/locking.md', [servers[0]!.url]);
-    const { AppModule } = await project.load('app.module.ts');
-    const { LockService, REDLOCK_NODES } = await project.loadPackage();
-    const app = await start(AppModule);
-    expect(app.get(REDLOCK_NODES, { strict: false })).not.toHaveLength(0);
-    const locks = app.get<LockService>(LockService);
-    await expect(locks.withLock('seat:12A', (lock) => lock.isHeld)).resolves.toBe(true);
   });
 });
 
