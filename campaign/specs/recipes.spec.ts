@@ -46,7 +46,6 @@ describe('the recipes, on three Redis servers, one for a queue, and PostgreSQL',
   const database = usePostgres(async (pool) => {
     for (const table of [postgresFence(pool).ddl(), ...TABLES]) await pool.query(table);
     await pool.query("INSERT INTO seat VALUES ('12A'), ('12B'), ('12C')");
-    await pool.query("INSERT INTO account VALUES ('one', 0), ('two', 0)");
   });
   let recipe: (file: string) => Promise<Record<string, any>>;
   let project: ConsumerProject;
@@ -113,7 +112,7 @@ describe('the recipes, on three Redis servers, one for a queue, and PostgreSQL',
     const completed = await queue.getCompletedCount();
     const jobs = Array.from({ length: 300 }, (_, index) => ({
       name: 'transfer',
-      data: { account: `of shutdown ${index % 30}`, cents: 1 },
+      data: { id: `of shutdown ${index}`, account: `of shutdown ${index % 30}`, cents: 1 },
     }));
     await queue.addBulk(jobs);
     await eventually(async () =>
@@ -198,36 +197,42 @@ describe('the recipes, on three Redis servers, one for a queue, and PostgreSQL',
       };
       transfers.fence = { transaction };
     }
-    const transfer = { name: 'transfer', data: { account: 'one', cents: 5 } };
-    const another = { name: 'transfer', data: { account: 'two', cents: 7 } };
-    await queue.addBulk([transfer, transfer, transfer, another, another]);
+    const jobs = ['one', 'one', 'one', 'two', 'two'].map((account, index) => ({
+      name: 'transfer',
+      data: { id: `of accounts ${index}`, account, cents: 5 },
+    }));
+    await queue.addBulk(jobs);
     await eventually(async () => expect(await queue.getCompletedCount()).toBe(5));
     const together = [...seen].filter((keys) => keys.includes(','));
     expect(together).toEqual(['account:one,account:two']);
-    const { rows } = await database.pool.query('SELECT * FROM account ORDER BY id');
+    const { rows } = await database.pool.query(
+      "SELECT account, sum(cents) FROM transfer WHERE account IN ('one', 'two') GROUP BY account ORDER BY account",
+    );
     expect(rows).toEqual([
-      { id: 'one', cents: '15' },
-      { id: 'two', cents: '14' },
+      { account: 'one', sum: '15' },
+      { account: 'two', sum: '10' },
     ]);
+    await queue.obliterate({ force: true });
   });
 
   it('do the work of a stalled job once, and not again what a dead worker had committed', async () => {
-    const { ChargesModule, ChargeProcessor, Charges, PaymentProvider } = await recipe('charges.ts');
+    const { TransfersModule, TransferProcessor, Transfers, Bank } = await recipe('transfers.ts');
     // This is the effect of a blocked event loop: BullMQ's lock of the job is not renewed. All of it comes sooner than by default.
     const stalling = { lockDuration: 500, stalledInterval: 500, skipLockRenewal: true };
-    Reflect.defineMetadata('bullmq:worker_metadata', stalling, ChargeProcessor);
-    const apps = await startTwo(ChargesModule);
+    Reflect.defineMetadata('bullmq:worker_metadata', stalling, TransferProcessor);
+    const apps = await startTwo(TransfersModule);
     // A job that waits for the restart guard of the new servers would stall once too often.
     const { LockService } = (await recipe('entries.ts')).main;
     for (const app of apps) await app.get(LockService).withLock('warm', () => undefined);
-    const queue: Queue = apps[0].get(getQueueToken('charges'));
-    const written = () => database.pool.query('SELECT order_id FROM charge ORDER BY order_id');
-    const charged: string[] = [];
+    const queue: Queue = apps[0].get(getQueueToken('transfers'));
+    const written = () =>
+      database.pool.query("SELECT id FROM transfer WHERE account = 'stalled' ORDER BY id");
+    const asked: string[] = [];
     const outcomes: string[] = [];
     for (const app of apps) {
-      app.get(ChargeProcessor).logger = silentLogger;
-      const charges = app.get(Charges);
-      const { fence } = charges;
+      app.get(TransferProcessor).logger = silentLogger;
+      const transfers = app.get(Transfers);
+      const { fence } = transfers;
       const transaction = (token: FencingToken, work: unknown) =>
         fence.transaction(token, work).then(
           () => outcomes.push('written'),
@@ -236,24 +241,24 @@ describe('the recipes, on three Redis servers, one for a queue, and PostgreSQL',
             throw error;
           },
         );
-      charges.fence = { transaction };
-      app.get(PaymentProvider).charge = async (orderId: string) => {
-        charged.push(orderId);
-        if (charged.length > 1) return;
+      transfers.fence = { transaction };
+      app.get(Bank).transfer = async (id: string) => {
+        asked.push(id);
+        if (asked.length > 1) return;
         // The first worker is paused: its lock ends, too, and it goes on when another one has done the work.
-        await forgetLock('charge:o1');
+        await forgetLock('account:stalled');
         await eventually(async () => expect((await written()).rows).toHaveLength(1));
       };
     }
-    await queue.add('charge', { orderId: 'o1', cents: 5 });
+    await queue.add('transfer', { id: 'o1', account: 'stalled', cents: 5 });
     await eventually(() => expect(outcomes).toEqual(['written', 'STALE_TOKEN']));
-    expect(charged).toEqual(['o1', 'o1']);
+    expect(asked).toEqual(['o1', 'o1']);
 
-    await database.pool.query("INSERT INTO charge VALUES ('o2', 7)");
-    await queue.add('charge', { orderId: 'o2', cents: 7 });
+    await database.pool.query("INSERT INTO transfer VALUES ('o2', 'stalled', 7)");
+    await queue.add('transfer', { id: 'o2', account: 'stalled', cents: 7 });
     await eventually(async () => expect(await queue.getCompletedCount()).toBe(2));
-    expect(charged).toHaveLength(2);
-    expect((await written()).rows).toEqual([{ order_id: 'o1' }, { order_id: 'o2' }]);
+    expect(asked).toHaveLength(2);
+    expect((await written()).rows).toEqual([{ id: 'o1' }, { id: 'o2' }]);
   });
 
   it('work in the application of docs/fencing/nest.md, which gets its pool from another module', async () => {
