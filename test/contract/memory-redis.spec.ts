@@ -36,6 +36,12 @@ function drawCommand(fraction: () => number): Words {
   const member = one(['m', 'n', 'o']);
   return one<Words>([
     ['GET', key],
+    ['GET'],
+    ['SET', key],
+    ['SET', key, value, 'PX'],
+    ['SET', key, value, 'soon'],
+    ['DEL', ...KEYS],
+    ['EXISTS', ...KEYS],
     ['MGET', ...KEYS],
     ['SET', key, value],
     ['SET', key, value, 'PX', lifeMs],

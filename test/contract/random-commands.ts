@@ -170,7 +170,7 @@ export async function perform(
   }
 }
 
-/** A reply of which equal commands at different moments have the same. */
+/** A reply of which equal commands at different moments, and of two servers, have the same. */
 export function withoutClocks(reply: unknown): Record<string, unknown> | null {
   if (typeof reply !== 'object' || reply === null) return null;
   const {
@@ -179,6 +179,7 @@ export function withoutClocks(reply: unknown): Record<string, unknown> | null {
     freeInMs: _freeInMs,
     floor,
     message: _message,
+    server: _server,
     ...rest
   } = reply as Record<string, unknown>;
   const byClock = 'byClock' in rest && rest.byClock === true;

@@ -161,6 +161,16 @@ describe('a lock whose node leads to another living server', () => {
     await expect(later.extend()).resolves.toBeUndefined();
   });
 
+  it('is lost at once also where it is not extended', async () => {
+    const [, second] = servers as [RedisServer, RedisServer];
+    await openRedlock([new RedisLockNode(second.url)]);
+    const { redlock, moveTo } = await openMovable();
+    const held = await redlock.acquire('unextended', { extend: false });
+    await moveTo(second);
+    await eventually(() => expect(held.isHeld).toBe(false));
+    expect(held.signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'taken' });
+  });
+
   it('is lost as well where nobody has used that server, which has been up for longer', async () => {
     const [, , third] = servers as [RedisServer, RedisServer, RedisServer];
     await eventually(async () => {
@@ -195,4 +205,22 @@ describe('a lock whose node leads to another living server', () => {
     expect(await moveTo(third)).not.toHaveProperty('upMs');
     await expect(held.extend()).resolves.toBeUndefined();
   });
+});
+
+it('a node that leads to the server of another one gives no locks, until it leads to its own again', async () => {
+  const [first, second, third] = servers as [RedisServer, RedisServer, RedisServer];
+  let target = second;
+  const address = closing(await Balancer.open(() => target));
+  const nodes = [first.url, address.url, third.url].map((url) => new RedisLockNode(url));
+  const redlock = await openRedlock(nodes, { wait: 0 });
+  const stateOfTheSecond = () => redlock.status().nodes[1]!;
+  await eventually(() => expect(stateOfTheSecond().state).toBe('voting'));
+  target = first;
+  address.cut();
+  const reason = `leads to the same server as 127.0.0.1:${first.port} now`;
+  await eventually(() => expect(stateOfTheSecond()).toMatchObject({ state: 'joining', reason }));
+  await (await redlock.acquire('of two')).release();
+  target = second;
+  address.cut();
+  await eventually(() => expect(stateOfTheSecond().state).toBe('voting'));
 });

@@ -2,6 +2,7 @@ import { FencedUsageError, type NodeCause } from '../errors.ts';
 import { kindOf } from '../options/option-names.ts';
 import { Deadline, LATE_MS } from '../nodes/deadlines.ts';
 import { NodeNames } from '../nodes/node-names.ts';
+import { NOT_GRANTED_HERE } from '../nodes/node-session.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import { inSeconds } from '../options/duration.ts';
 import { revokedText } from '../process-identity.ts';
@@ -68,7 +69,16 @@ export class Lease extends Deadline {
     this.#arm();
   }
 
+  /** Proves that the lock is held, or ends it where the servers of too few nodes have granted it. */
   extendSoon(): void {
+    const { sessions, options } = this.#set;
+    const { startedAtMs } = this.#lock.grant;
+    const elsewhere = sessions.filter((each) => each.wasGrantedElsewhere(startedAtMs));
+    if (!this.#ended && elsewhere.length > sessions.length - options.quorum) {
+      const why = { reason: 'lost', message: NOT_GRANTED_HERE, elapsedMs: 0 } as const;
+      const causes = elsewhere.map(({ address }) => ({ address, ...why }));
+      return this.#lock.lost('taken', causes);
+    }
     if (!this.#keeps || this.#ended || this.#nextExtensionMs === Number.POSITIVE_INFINITY) return;
     this.#nextExtensionMs = this.#set.clock.nowMs;
     this.#arm();

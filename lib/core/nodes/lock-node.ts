@@ -117,12 +117,13 @@ export interface JoinRequest {
 export type JoinReply =
   /**
    * May vote in `quarantineMs`; 0 = now. `others` are the other configurations that joined this server within a day, in the
-   * order of their latest joins. `isMoved`: it was another start of a server that joined on this connection before. `upMs`: on
+   * order of their latest joins. `server`: equal for two nodes that lead to one server. `isMoved`: it was another start of a server that joined on this connection before. `upMs`: on
    * whichever connection it was, and for so long, at least, this one has been there to give locks.
    */
   | {
       readonly kind: 'joined';
       readonly quarantineMs: number;
+      readonly server: string;
       readonly others?: readonly string[];
       readonly isMoved?: boolean;
       readonly upMs?: number;

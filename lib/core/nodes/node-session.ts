@@ -22,7 +22,8 @@ const MAX_OPEN_VOTES = 64;
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1_000;
 
-const NOT_GRANTED_HERE = 'another server answers at this address now, which did not grant it';
+export const NOT_GRANTED_HERE =
+  'another server answers at this address now, which did not grant it';
 const MUST_JOIN = 'has to be joined again';
 const FORGETS = `${MUST_JOIN}, and that repeats: its maxmemory-policy evicts keys (set noeviction), or something deletes them`;
 
@@ -52,6 +53,8 @@ class Connection {
   readonly sentAtMs: number[] = [];
   /** A vote failed in such a way that the node may have it all the same. */
   hasUnknownOutcome = false;
+  /** Names the server that was joined. */
+  server = '';
   isJoinAsked = false;
 }
 
@@ -73,7 +76,6 @@ class Rejoin extends Alarm {
     return wasUp;
   }
 
-  /** The server was there already when another one, at the same address, granted this lock: that one may still give it. */
   wasGrantedElsewhere(grantedAtMs: number): boolean {
     return this.#upSinceMs < grantedAtMs && grantedAtMs < this.#movedAtMs;
   }
@@ -116,6 +118,16 @@ export class NodeSession extends Deadline implements LockNodeListener {
   /** When the vote was sent that has been unanswered for longest. */
   get askedAtMs(): number | undefined {
     return this.#connection.sentAtMs[0];
+  }
+
+  /** The server that votes for it; undefined while none does. */
+  get server(): string | undefined {
+    return this.state === 'voting' ? this.#connection.server : undefined;
+  }
+
+  /** The server was there already when another one, at the same address, granted a lock: that one may still give it. */
+  wasGrantedElsewhere(grantedAtMs: number): boolean {
+    return this.#rejoin.wasGrantedElsewhere(grantedAtMs);
   }
 
   open(): void {
@@ -245,7 +257,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
     if (this.state !== 'voting') throw brokenInvariant('a node votes only after it was joined');
     const connection = this.#connection;
     const { vote } = collector;
-    if (vote.kind === 'extend' && this.#rejoin.wasGrantedElsewhere(vote.grantedAtMs)) {
+    if (vote.kind === 'extend' && this.wasGrantedElsewhere(vote.grantedAtMs)) {
       collector.collect(this.index, { kind: 'lost', why: NOT_GRANTED_HERE });
       return false;
     }
@@ -336,8 +348,12 @@ export class NodeSession extends Deadline implements LockNodeListener {
       if (connection !== this.#connection || this.state !== 'joining') return;
       connection.isJoinAsked = false;
       this.health.isSilent = false;
-      if (reply.kind === 'joined') return this.#joined(reply);
-      this.health.problem = whyNotJoined(reply, join);
+      if (reply.kind === 'joined') {
+        // One server has one vote, however many nodes lead to it.
+        const twin = this.#set.sessions.find(({ server }) => server === reply.server);
+        if (twin === undefined) return this.#joined(reply);
+        this.health.problem = `leads to the same server as ${twin.address} now`;
+      } else this.health.problem = whyNotJoined(reply, join);
       this.#failWaiting(this.health.problem);
       this.#joinLater(this.#rejoin.failures);
       this.#rejoin.failures += 1;
@@ -352,6 +368,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
     if (isMoved) this.#rejoin.forgotten = 0;
     this.#rejoin.failures = 0;
     this.state = 'voting';
+    this.#connection.server = reply.server;
     this.votesAtMs = nowMs + quarantineMs;
     this.#outbox.flush();
     // Vote that ended meanwhile has been released, and must not arrive after its release.

@@ -155,6 +155,8 @@ export interface ServiceNode {
   readonly address: string;
   readonly state: 'down' | 'joining' | 'voting' | 'closed';
   readonly votesAtMs: number;
+  /** The server that votes for it; undefined while none does. */
+  readonly server: string | undefined;
   readonly health: {
     readonly isSilent: boolean;
     readonly problem: string;

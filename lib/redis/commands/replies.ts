@@ -83,7 +83,7 @@ export function parseJoinReply(
   if (code === 1 && isCount(first) && isWord(second) && isWord(third) && Array.isArray(others)) {
     const isJoined =
       [8, 48].includes(second.length) && others.every((each) => typeof each === 'string');
-    const found = { quarantineMs: first, start: second, salt: third };
+    const found = { quarantineMs: first, server: second.slice(0, 8), start: second, salt: third };
     const rest = { ...(others.length > 0 && { others }), ...(isCount(upMs) && { upMs }) };
     const isWhole = isCount(upMs ?? 0) && more.length === 0;
     if (isJoined && isWhole) return { kind: 'joined', ...found, ...rest };

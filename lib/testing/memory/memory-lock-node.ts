@@ -15,7 +15,7 @@ import type { MemorySnapshot } from './memory-redis.ts';
 
 /** The options of {@link MemoryLockNode}. */
 export interface MemoryLockNodeOptions {
-  /** The name of this node in messages. @default `memory:1`, counting up */
+  /** The name of this node in messages. @default that of its server: `memory:1`, counting up */
   readonly address?: string;
   /** The round trip, ms; 0 = a few microtasks, so that also tests with fake timers get answers. @default 0 */
   readonly latencyMs?: number;
@@ -37,8 +37,6 @@ interface PlannedFault {
   readonly command?: MemoryCommandName;
   left: number;
 }
-
-let nodeCount = 0;
 
 /**
  * The connection of one process to a {@link MemoryLockServer}: a `LockNode` without a network, with faults to order.
@@ -74,7 +72,7 @@ export class MemoryLockNode implements port.LockNode {
     options: MemoryLockNodeOptions = {},
   ) {
     this.server = server;
-    this.address = options.address ?? `memory:${++nodeCount}`;
+    this.address = options.address ?? server.address;
     this.latencyMs = options.latencyMs ?? 0;
     this.#timers = options.timers ?? systemEnvironment.timers;
     this.#reconnectDelayMs = options.reconnectDelayMs ?? 5;
@@ -86,8 +84,9 @@ export class MemoryLockNode implements port.LockNode {
       this.#isTaken = true;
       return this;
     }
+    const { address, latencyMs } = this;
     const [timers, reconnectDelayMs] = [this.#timers, this.#reconnectDelayMs];
-    return new MemoryLockNode(this.server, { latencyMs: this.latencyMs, timers, reconnectDelayMs });
+    return new MemoryLockNode(this.server, { address, latencyMs, timers, reconnectDelayMs });
   }
 
   /** @throws RedlockConfigError when it is open already: it may be opened again after `close` */

@@ -1,7 +1,6 @@
 import type { Clock } from '../../core/environment.ts';
 import type * as port from '../../core/nodes/lock-node.ts';
 import { systemEnvironment } from '../../core/system-environment.ts';
-import { MAX_DURATION_MS } from '../../core/options/duration.ts';
 import * as replies from '../../redis/commands/replies.ts';
 import * as scripts from './compiled-scripts.ts';
 import type { LuaScript } from './lua-runtime.ts';
@@ -31,6 +30,7 @@ export interface MemoryLockServerOptions {
   readonly fresh?: boolean;
 }
 
+let serverCount = 0;
 let startCount = 0;
 /** Digits in front, because scripts tell starts of servers apart by their first eight characters. */
 const newRunId = (): string => String(++startCount).padStart(8, '0').padEnd(40, 'memory');
@@ -49,12 +49,13 @@ const newRunId = (): string => String(++startCount).padStart(8, '0').padEnd(40, 
  * ```
  */
 export class MemoryLockServer {
+  /** The name of its nodes in messages, unless they have their own: `memory:1`, counting up. */
+  readonly address = `memory:${++serverCount}`;
   /** Changes with every start. */
   #runId = newRunId();
   /** Whether the first join finds nothing to wait for, as on a server that has run for long. */
   #hasServedGuard: boolean;
   readonly #redis: MemoryRedis;
-  readonly #nowMicros: () => number;
   /** Connections, all of them, with the channels they are subscribed to. */
   readonly #clients = new Map<MemoryServerClient, Set<string>>();
   readonly #facts: Partial<port.NodeFacts>;
@@ -68,8 +69,8 @@ export class MemoryLockServer {
     const clock = options.clock ?? systemEnvironment.clock;
     this.#facts = options.facts ?? {};
     this.#hasServedGuard = options.fresh !== true;
-    this.#nowMicros = () => clock.wallMicros() + this.#clockOffsetMs * 1000;
-    this.#redis = new MemoryRedis(this.#nowMicros, (section) => this.#info(section), this.#publish);
+    const nowMicros = () => clock.wallMicros() + this.#clockOffsetMs * 1000;
+    this.#redis = new MemoryRedis(nowMicros, (section) => this.#info(section), this.#publish);
   }
 
   /** False after {@link kill}, until {@link restart}. */
@@ -93,7 +94,8 @@ export class MemoryLockServer {
   }
 
   /**
-   * Runs a Redis command, of those that locks use, as an operator would: to look at keys, or to damage them in a test.
+   * Runs a Redis command as an operator would: to look at keys, or to damage them in a test. It knows the commands and the
+   * options that locks use; others throw.
    *
    * @returns the answer of Redis; `null` for nil
    * @throws Error with the message of the server
@@ -107,7 +109,8 @@ export class MemoryLockServer {
    * ```
    */
   call(name: string, ...values: (string | number)[]): any {
-    return this.#redis.call(name, ...values);
+    const answer = this.#redis.call(name.toUpperCase(), ...values);
+    return answer?.ok ?? answer;
   }
 
   join(request: port.JoinRequest): port.JoinReply {
@@ -290,8 +293,9 @@ export class MemoryLockServer {
 
   /** Leaves the marker of a process that joined longer ago than any guard lasts. */
   #joinLongAgo({ markerName, restartGuardMs, floorRetentionMs, versions }: port.JoinRequest): void {
-    const voteAfterMs = Math.floor(this.#nowMicros() / 1000) - MAX_DURATION_MS + restartGuardMs;
     const reign = this.#runId + this.#runId;
+    // In 1970, so that a test may set its clock back as far as it likes.
+    const voteAfterMs = restartGuardMs;
     const words = [versions.join('-'), voteAfterMs, reign, restartGuardMs, floorRetentionMs, '-'];
     this.call('SET', markerName, words.join(' '));
   }

@@ -18,6 +18,25 @@ export type ServerInfo = (section: string) => string;
 /** Delivers a message to those that subscribed to a channel, and returns how many they are. */
 type Publish = (channel: string, message: string) => number;
 
+/** How many arguments a command takes, at least and at most. */
+const ARGUMENTS: Readonly<Record<string, readonly [least: number, most: number]>> = {
+  GET: [1, 1],
+  MGET: [1, Infinity],
+  SET: [2, Infinity],
+  PSETEX: [3, 3],
+  EXISTS: [1, Infinity],
+  DEL: [1, Infinity],
+  PTTL: [1, 1],
+  PEXPIRE: [2, 2],
+  ZADD: [3, 3],
+  ZCARD: [1, 1],
+  ZRANGE: [3, 4],
+  ZPOPMIN: [1, 1],
+  TIME: [0, 0],
+  INFO: [1, 1],
+  PUBLISH: [2, 2],
+};
+
 const OK = Object.freeze({ ok: 'OK' });
 const WRONG_TYPE = 'WRONGTYPE Operation against a key holding the wrong kind of value';
 const NOT_AN_INTEGER = 'ERR value is not an integer or out of range';
@@ -89,6 +108,10 @@ export class MemoryRedis {
   }
 
   #execute(name: string, values: readonly string[]): unknown {
+    const [least, most] = ARGUMENTS[name] ?? [];
+    if (least === undefined) throw new Error(`ERR unknown command '${name}'`);
+    if (values.length < least || values.length > most!)
+      throw new Error(`ERR wrong number of arguments for '${name.toLowerCase()}' command`);
     const [key = '', first = '', second = ''] = values;
     switch (name) {
       case 'GET':
@@ -100,9 +123,9 @@ export class MemoryRedis {
       case 'PSETEX':
         return this.#set(key, second, ['PX', first]);
       case 'EXISTS':
-        return this.#live(key) === undefined ? 0 : 1;
+        return values.filter((each) => this.#live(each) !== undefined).length;
       case 'DEL':
-        return this.#live(key) !== undefined && this.#keys.delete(key) ? 1 : 0;
+        return values.filter((each) => this.#live(each) && this.#keys.delete(each)).length;
       case 'PTTL':
         return this.#remainingMs(key);
       case 'PEXPIRE':
@@ -112,7 +135,12 @@ export class MemoryRedis {
       case 'ZCARD':
         return this.#ranking(key).length;
       case 'ZRANGE':
-        return this.#range(key, integerOf(first), integerOf(second), values[3] === 'WITHSCORES');
+        return this.#range(
+          key,
+          integerOf(first),
+          integerOf(second),
+          values[3]?.toUpperCase() === 'WITHSCORES',
+        );
       case 'ZPOPMIN':
         return this.#popFirst(key);
       case 'TIME':
@@ -122,7 +150,7 @@ export class MemoryRedis {
       case 'PUBLISH':
         return this.#publish(key, first);
       default:
-        throw new Error(`ERR unknown command '${name}'`);
+        throw new Error('a command without a case');
     }
   }
 
@@ -146,16 +174,18 @@ export class MemoryRedis {
   #set(key: string, value: string, options: readonly string[]): unknown {
     const before = this.#live(key);
     let expiresAtMs = Infinity;
+    let isRefused = false;
     for (let index = 0; index < options.length; index += 1) {
-      const option = options[index];
-      if (option === 'NX' && before !== undefined) return null;
+      const option = options[index]!.toUpperCase();
+      if (option === 'NX') isRefused = before !== undefined;
       else if (option === 'KEEPTTL') expiresAtMs = before?.expiresAtMs ?? Infinity;
       else if (option === 'PX' || option === 'PXAT') {
-        const ms = integerOf(options[(index += 1)]!);
+        const ms = integerOf(options[(index += 1)] ?? '');
         if (ms <= 0) throw new Error("ERR invalid expire time in 'set' command");
         expiresAtMs = option === 'PX' ? this.#nowMs + ms : ms;
-      }
+      } else throw new Error('ERR syntax error');
     }
+    if (isRefused) return null;
     this.#keys.set(key, { value, expiresAtMs });
     return OK;
   }

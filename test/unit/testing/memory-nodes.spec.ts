@@ -17,10 +17,10 @@ describe('JOIN in memory', () => {
       clock: { wallMicros: () => (micros += 1_000) },
       fresh: true,
     });
-    expect(server.join(REQUEST)).toEqual({ kind: 'joined', quarantineMs: 100 });
+    expect(server.join(REQUEST)).toMatchObject({ kind: 'joined', quarantineMs: 100 });
     const [, voteAfterMs] = server.call('GET', '#marker').split(' ');
     const again = server.join(REQUEST);
-    expect(again).toEqual({
+    expect(again).toMatchObject({
       kind: 'joined',
       quarantineMs: Number(voteAfterMs) - Math.floor(micros / 1_000),
     });
@@ -34,9 +34,9 @@ describe('the restart guard of servers in memory', () => {
 
   it('is served when they are made, for every application and every length of it', () => {
     const [node] = createMemoryNodes(1);
-    expect(guardOf(node!.server)).toEqual(nothingToServe);
-    expect(guardOf(node!.server, 2_147_483_647)).toEqual(nothingToServe);
-    expect(guardOf(node!.server, 10_000, 'other:#marker')).toEqual(nothingToServe);
+    expect(guardOf(node!.server)).toMatchObject(nothingToServe);
+    expect(guardOf(node!.server, 2_147_483_647)).toMatchObject(nothingToServe);
+    expect(guardOf(node!.server, 10_000, 'other:#marker')).toMatchObject(nothingToServe);
   });
 
   it.each<[string, () => unknown, string]>([
@@ -64,7 +64,7 @@ describe('the restart guard of servers in memory', () => {
     ['restarted with an older state', () => restarted({ keepData: false, snapshot })],
     ['was flushed', () => used((server) => server.flush())],
   ])('has to be served by a server that %s', (_what, make) => {
-    expect(guardOf(make())).not.toEqual(nothingToServe);
+    expect(guardOf(make())).not.toMatchObject(nothingToServe);
   });
 
   const used = (damage: (server: MemoryLockServer) => void) => {
