@@ -53,8 +53,8 @@ export class MemoryLockServer {
   readonly address = `memory:${++serverCount}`;
   /** Changes with every start. */
   #runId = newRunId();
-  /** Whether the first join finds nothing to wait for, as on a server that has run for long. */
-  #hasServedGuard: boolean;
+  /** The markers that were there long before their first join, on a server that has run for long; none on any other. */
+  #servedMarkers: Set<string> | undefined;
   readonly #redis: MemoryRedis;
   /** Connections, all of them, with the channels they are subscribed to. */
   readonly #clients = new Map<MemoryServerClient, Set<string>>();
@@ -68,7 +68,7 @@ export class MemoryLockServer {
   constructor(options: MemoryLockServerOptions = {}) {
     const clock = options.clock ?? systemEnvironment.clock;
     this.#facts = options.facts ?? {};
-    this.#hasServedGuard = options.fresh !== true;
+    this.#servedMarkers = options.fresh === true ? undefined : new Set();
     const nowMicros = () => clock.wallMicros() + this.#clockOffsetMs * 1000;
     this.#redis = new MemoryRedis(nowMicros, (section) => this.#info(section), this.#publish);
   }
@@ -115,7 +115,7 @@ export class MemoryLockServer {
 
   join(request: port.JoinRequest): port.JoinReply {
     const { markerName, restartGuardMs, floorRetentionMs, versions, configuration } = request;
-    if (this.#hasServedGuard && this.call('EXISTS', markerName) === 0) this.#joinLongAgo(request);
+    if (this.#servedMarkers?.has(markerName) === false) this.#joinLongAgo(request);
     const names = [markerName, `${markerName}:gate`, `${markerName}:configurations`];
     const values = [restartGuardMs, floorRetentionMs, ...versions, configuration, '-', '', ''];
     const parse = (answer: unknown): port.JoinReply => {
@@ -196,7 +196,7 @@ export class MemoryLockServer {
   /** FLUSHALL: every key is gone, connections and scripts stay. */
   flush(): void {
     this.#redis.clear();
-    this.#hasServedGuard = false;
+    this.#servedMarkers = undefined;
   }
 
   /** SCRIPT FLUSH. */
@@ -283,7 +283,7 @@ export class MemoryLockServer {
 
   #begin(): void {
     this.#runId = newRunId();
-    this.#hasServedGuard = false;
+    this.#servedMarkers = undefined;
   }
 
   #info(section: string): string {
@@ -294,6 +294,7 @@ export class MemoryLockServer {
   /** Leaves the marker of a process that joined longer ago than any guard lasts. */
   #joinLongAgo({ markerName, restartGuardMs, floorRetentionMs, versions }: port.JoinRequest): void {
     const reign = this.#runId + this.#runId;
+    this.#servedMarkers!.add(markerName);
     // In 1970, so that a test may set its clock back as far as it likes.
     const voteAfterMs = restartGuardMs;
     const words = [versions.join('-'), voteAfterMs, reign, restartGuardMs, floorRetentionMs, '-'];

@@ -57,12 +57,22 @@ describe('the restart guard of servers in memory', () => {
     await redlock.close();
   });
 
+  it('is served also where a test sets the date back by years', async () => {
+    let micros = Date.now() * 1_000;
+    const clock = { wallMicros: () => micros };
+    const server = new MemoryLockServer({ clock });
+    guardOf(server, 10_000);
+    micros -= 20 * 365 * 86_400_000_000;
+    expect(guardOf(server, 10_000)).toMatchObject(nothingToServe);
+  });
+
   it.each([
     ['was made as a fresh one', () => createMemoryNodes(1, { fresh: true })[0]!.server],
     ['restarted without its data', () => restarted({ keepData: false })],
     ['restarted with its data', () => restarted({ keepData: true })],
     ['restarted with an older state', () => restarted({ keepData: false, snapshot })],
     ['was flushed', () => used((server) => server.flush())],
+    ['lost its marker', () => used((server) => server.call('DEL', '#marker'))],
   ])('has to be served by a server that %s', (_what, make) => {
     expect(guardOf(make())).not.toMatchObject(nothingToServe);
   });
@@ -76,6 +86,16 @@ describe('the restart guard of servers in memory', () => {
   const snapshot = new MemoryLockServer().snapshot();
   const restarted = (options: Parameters<MemoryLockServer['restart']>[0]) =>
     used((server) => server.restart(options));
+});
+
+it('nodes of two applications on the same servers are the same nodes to both', () => {
+  const first = createMemoryNodes(3);
+  const servers = first.map(({ server }) => server);
+  const addresses = first.map(({ address }) => address);
+  expect(createMemoryNodes(servers).map(({ address }) => address)).toEqual(addresses);
+  // The first service takes the node itself.
+  for (const node of first) node.forService();
+  expect(first.map((node) => node.forService().address)).toEqual(addresses);
 });
 
 describe('fake timers of a test', () => {
