@@ -1,4 +1,5 @@
 import type { Configuration, EventSink } from '../events.ts';
+import type { JoinReply, JoinRequest } from './lock-node.ts';
 
 /** Writes a configuration as servers keep it: `quorum node1 node2 …`. */
 export function configurationText(addresses: readonly string[], quorum: number): string {
@@ -72,4 +73,17 @@ export class Configurations {
       }
     }
   }
+}
+
+/** Says, for messages, why a node did not join. */
+export function whyNotJoined(
+  reply: Exclude<JoinReply, { kind: 'joined' }>,
+  asked: JoinRequest,
+): string {
+  if (reply.kind === 'failed') return `join failed: ${reply.message}`;
+  const [theirs, ours] = [reply, asked].map(
+    ({ versions: [lowest, highest], floorRetentionMs }) =>
+      `versions ${lowest} to ${highest} of the protocol (floors kept for ${floorRetentionMs / 1000} s)`,
+  );
+  return `it is used by processes that speak ${theirs}, and this one speaks ${ours}: give all of them releases of this package that may run side by side`;
 }

@@ -1,8 +1,8 @@
 import { brokenInvariant } from '../errors.ts';
+import { whyNotJoined } from './configuration.ts';
 import { Alarm, Deadline } from './deadlines.ts';
 import type {
   JoinReply,
-  JoinRequest,
   LockNode,
   LockNodeListener,
   NodeFailure,
@@ -389,16 +389,6 @@ export class NodeSession extends Deadline implements LockNodeListener {
     for (const collector of this.#afterJoin.splice(0))
       collector.collect(this.index, failure('unreachable', message));
   }
-}
-
-/** Says, for messages, why a node did not join. */
-function whyNotJoined(reply: Exclude<JoinReply, { kind: 'joined' }>, asked: JoinRequest): string {
-  if (reply.kind === 'failed') return `join failed: ${reply.message}`;
-  const [theirs, ours] = [reply, asked].map(
-    ({ versions: [lowest, highest], floorRetentionMs }) =>
-      `versions ${lowest} to ${highest} of the protocol (floors kept for ${floorRetentionMs / 1000} s)`,
-  );
-  return `it is used by processes that speak ${theirs}, and this one speaks ${ours}: give all of them releases of this package that may run side by side`;
 }
 
 function failure(reason: NodeFailure['reason'], message: string): NodeFailure {
