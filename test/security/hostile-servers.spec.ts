@@ -28,13 +28,15 @@ const servers: ScriptedRedis[] = [];
 
 afterEach(() => Promise.all(servers.splice(0).map((server) => server.stop())));
 
-async function serverThat(answers: Answers): Promise<ScriptedRedis> {
-  const known = (script: Script) => salted(script, '1a2b3c4d', 'salt').sha1;
+async function serverThat(answers: Answers, place = 0): Promise<ScriptedRedis> {
+  // Each is a server of its own: two with one run id would be one.
+  const start = `1a2b3c4${place}`;
+  const known = (script: Script) => salted(script, start, 'salt').sha1;
   const byScript = new Map([
     [known(ACQUIRE), answers.acquire],
     [known(EXTEND), answers.extend],
     [RELEASE.sha1, answers.release],
-    [JOIN.text, JOINED],
+    [JOIN.text, JOINED.replace('1a2b3c4d', start)],
   ]);
   const server = await ScriptedRedis.start((command) => {
     const [name = '', script = '', keyCount, ...values] = command;
