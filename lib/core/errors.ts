@@ -168,7 +168,7 @@ export class LockLostError extends RedlockError {
     readonly reason: LockLossReason,
     /** The token of the lost lock. */
     readonly token: number,
-    /** Answer of each server to the last renewal. First, with the address `this process`: for how long that did not run. */
+    /** What each server answered to the last renewal; first, under the address `this process`, for how long that did not run. */
     readonly causes: readonly NodeCause[] = [],
     /** The result of the protected work, when it had finished all the same. */
     readonly result?: unknown,

@@ -116,7 +116,7 @@ export class KeyRecord extends KeyLine implements QueuedKey {
   outage: FailedAttempt | undefined = undefined;
   /** Place of this process among those that wait for the key; undefined where no caller here has to wait for another process. */
   queued: QueuePlace | undefined = undefined;
-  /** Says that nodes may have a place of this process in the line of the key. */
+  /** Whether nodes may have a place of this process in the line of the key. */
   isInLine = false;
   /** When it was granted first in the present row of grants here. Undefined before: few keys are handed over here. */
   rowSinceMs: number | undefined = undefined;
@@ -309,7 +309,7 @@ export class KeyTable {
   turn(session: NodeSession, lockName: string, keptMs: number): void {
     const key = lockName.slice(this.#set.options.keyPrefix.length);
     const { queued, trying } = this.#records[key] ?? {};
-    // Who has left the line passes the turn on by that.
+    // A process that has left the line has passed its turn on by doing so.
     if (queued === undefined || trying !== undefined) return;
     if (keptMs > 0) queued.standBy(keptMs);
     else queued.turn(session);

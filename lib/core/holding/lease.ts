@@ -144,7 +144,7 @@ export class Lease extends Deadline {
   /** Ends the lock when its `maxHold` is over, and says so; a timer may be late. */
   noticeOverdue(nowMs: number): boolean {
     if (nowMs < (this.#overdueAtMs ?? Number.POSITIVE_INFINITY)) return false;
-    // There is nothing left to watch, because the keys are kept for a time of their own.
+    // The keys are kept for a time of their own, so nothing is left to watch.
     this.#set.alarms.cancel(this);
     this.#lock.lost('overdue', []);
     return true;

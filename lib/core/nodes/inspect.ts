@@ -39,7 +39,7 @@ export interface NodeInspection {
   readonly remainingMs: number;
   /** The largest number that this server remembers, decimal; `'0'` when none. */
   readonly lastToken: string;
-  /** It is present when the node did not answer. */
+  /** Why the server did not answer; absent where it did. */
   readonly failure?: { readonly reason: NodeFailureReason; readonly message: string };
 }
 

@@ -2,7 +2,7 @@ import type { Duration } from './duration.ts';
 import type { LockEventListener } from '../events.ts';
 import type { TokenSource } from '../fencing-token.ts';
 
-/** Retries of a caller that got no lock. Full jitter; a published release ends the wait early. */
+/** How often a caller that got no lock tries again: with full jitter, and at once when a release is published. */
 export interface RetryOptions {
   /**
    * Half of the first random wait; it doubles with every failure.
@@ -31,8 +31,8 @@ export interface RedlockOptions {
    */
   readonly wait?: Duration;
   /**
-   * Time that one server (_node_ in options and events) may take to answer before it no longer counts in that round. Much shorter than ttl: it is what a
-   * frozen majority costs per try. @default ttl / 10, at least 50 ms, at most 500 ms (and at most ttl / 3)
+   * The time that one server (_node_ in options and events) may take to answer before it no longer counts in that round. It is much
+   * shorter than the ttl, because a frozen majority costs it with each try. @default ttl / 10, at least 50 ms, at most 500 ms (and at most ttl / 3)
    */
   readonly nodeTimeout?: Duration;
   /** The difference that the rates of two clocks may have, as a share of the ttl; 2 ms are added. @default 0.01 */
@@ -73,18 +73,18 @@ export interface RedlockOptions {
   /** The issuer of fencing tokens. @default 'quorum' */
   readonly tokens?: 'quorum' | TokenSource;
   /**
-   * Servers that a lock needs, at least a majority. Larger only while servers are added or replaced step by step (docs/operations.md,
+   * The number of servers that a lock needs, at least a majority. It is larger only while servers are added or replaced step by step (docs/operations.md,
    * "Changing the set of nodes"). @default floor(nodes / 2) + 1
    */
   readonly quorum?: number;
   /**
-   * Number of tries for locks that this process has under way at once; further ones wait for their turn, within their `wait`.
+   * The number of tries for locks that this process has under way at once; further ones wait for their turn, within their `wait`.
    * Keeps a burst from burying its own answers. Renewals and releases don't count. @default 512
    */
   readonly concurrentTries?: number;
   /**
-   * Connections are replaced at this age, give or take a quarter, one server after the other and without a lost call: their address
-   * may lead to another server by now, while the old one lives. @default '10m'
+   * How old a connection gets before it is replaced, give or take a quarter: one server after the other, and without a lost call. Its
+   * address may lead to another server by then, while the old one lives. @default '10m'
    */
   readonly maxConnectionAge?: Duration;
   /** The spacing of the tries of callers of this process. */
