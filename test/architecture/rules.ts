@@ -41,7 +41,12 @@ const LAYERS: Readonly<Record<string, Layer>> = {
   },
   // Servers in memory run the scripts, and their answers mean what those of a Redis mean.
   testing: {
-    files: ['core/', 'redis/commands/node-failure.ts', 'redis/commands/replies.ts'],
+    files: [
+      'core/',
+      'redis/scripts.ts',
+      'redis/commands/node-failure.ts',
+      'redis/commands/replies.ts',
+    ],
     packages: ['node:'],
   },
   cli: { files: ['core/', 'redis/'], packages: ['node:'] },

@@ -15,7 +15,7 @@ export function compileLua(text: string): string {
     scope: true,
   });
   // A block of its own, since a script may have locals with the names of its parameters.
-  return `(R, $KEYS, $ARGV, $start) => {\n{\n${new Compiler().block(body)}\n}\nreturn [];\n}`;
+  return `(R, $KEYS, $ARGV, $start) => {{\n${new Compiler().block(body)} }\nreturn []; }`;
 }
 
 /** What a script may call, by the name that the run time has for it. Each of them returns one value. */
@@ -85,15 +85,15 @@ class Compiler {
       case 'IfStatement':
         return node.clauses.map((clause) => this.#clause(clause)).join(' else ');
       case 'WhileStatement':
-        return `while (${this.#condition(node.condition)}) {\n${this.block(node.body)}\n}`;
+        return `while (${this.#condition(node.condition)}) {\n${this.block(node.body)} }`;
       case 'ForNumericStatement': {
         const [name, step] = [nameOf(node.variable), node.step ? this.#value(node.step) : '1'];
         const [from, to] = [this.#value(node.start), this.#value(node.end)];
-        return `for (let ${name} = ${from}, end = ${to}; ${name} <= end; ${name} += ${step}) {\n${this.block(node.body)}\n}`;
+        return `for (let ${name} = ${from}, end = ${to}; ${name} <= end; ${name} += ${step}) {\n${this.block(node.body)} }`;
       }
       case 'ForGenericStatement': {
         const names = node.variables.map(nameOf).join(', ');
-        return `for (const [${names}] of ${this.#value(node.iterators[0]!)}) {\n${this.block(node.body)}\n}`;
+        return `for (const [${names}] of ${this.#value(node.iterators[0]!)}) {\n${this.block(node.body)} }`;
       }
       case 'FunctionDeclaration':
         if (node.identifier?.type !== 'Identifier') break;
@@ -125,7 +125,7 @@ class Compiler {
   }
 
   #clause(clause: lua.IfClause | lua.ElseifClause | lua.ElseClause): string {
-    const body = `{\n${this.block(clause.body)}\n}`;
+    const body = `{\n${this.block(clause.body)} }`;
     return clause.type === 'ElseClause'
       ? body
       : `if (${this.#condition(clause.condition)}) ${body}`;
@@ -133,7 +133,7 @@ class Compiler {
 
   #function({ parameters, body }: lua.FunctionDeclaration): string {
     const names = parameters.map((each) => (each.type === 'Identifier' ? nameOf(each) : '...rest'));
-    return `(${names.join(', ')}) => {\n${this.block(body)}\nreturn [];\n}`;
+    return `(${names.join(', ')}) => {\n${this.block(body)}\nreturn []; }`;
   }
 
   /** One value, as an expression. */

@@ -2,6 +2,7 @@ import type { Clock } from '../../core/environment.ts';
 import type * as port from '../../core/nodes/lock-node.ts';
 import { systemEnvironment } from '../../core/system-environment.ts';
 import * as replies from '../../redis/commands/replies.ts';
+import { gateName } from '../../redis/scripts.ts';
 import * as scripts from './compiled-scripts.ts';
 import type { LuaScript } from './lua-runtime.ts';
 import { NOSCRIPT, refused } from './memory-fault.ts';
@@ -116,7 +117,7 @@ export class MemoryLockServer {
   join(request: port.JoinRequest): port.JoinReply {
     const { markerName, restartGuardMs, floorRetentionMs, versions, configuration } = request;
     if (this.#servedMarkers?.has(markerName) === false) this.#joinLongAgo(request);
-    const names = [markerName, `${markerName}:gate`, `${markerName}:configurations`];
+    const names = [markerName, gateName(markerName), `${markerName}:configurations`];
     const values = [restartGuardMs, floorRetentionMs, ...versions, configuration, '-', '', ''];
     const parse = (answer: unknown): port.JoinReply => {
       const { start: _start, salt: _salt, ...reply } = replies.parseJoinReply(answer) as any;
@@ -130,7 +131,7 @@ export class MemoryLockServer {
   /** @param start the run id that was joined on the connection: its scripts are asked for */
   acquire(request: port.AcquireRequest, start = this.#runId): port.AcquireReply {
     const { names, holder, ballot, ttlMs } = request;
-    const keys = [names.marker, `${names.marker}:gate`, ...names.pairs];
+    const keys = [names.marker, gateName(names.marker), ...names.pairs];
     const parse = (answer: unknown) => replies.parseAcquireReply(answer, request);
     return this.#vote(start, scripts.acquire, keys, [digitsOf(ballot), holder, ttlMs], parse);
   }
