@@ -4,7 +4,7 @@ import { NestFactory } from '@nestjs/core';
 import { Fenced, RedlockModule } from '../lib/index.ts';
 import type { RedlockOptions } from '../lib/core/options/options.ts';
 import { Redlock } from '../lib/core/redlock.ts';
-import { RedisLockNode } from '../lib/redis/redis-lock-node.ts';
+import { createRedisNode } from '../lib/redis/client/create-redis-node.ts';
 import type { LockContestant } from './contestant.ts';
 
 // Restart guard is off, as it would only delay the start: it costs nothing once a node votes.
@@ -18,7 +18,7 @@ export async function openRedlock(
   options: RedlockOptions = {},
 ): Promise<Redlock> {
   const redlock = new Redlock(
-    urls.map((url) => new RedisLockNode(url)),
+    urls.map((url) => createRedisNode(url)),
     { ...OPTIONS, ...options },
   );
   redlock.open();

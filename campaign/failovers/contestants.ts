@@ -5,8 +5,8 @@ import { Redis } from 'ioredis';
 import type { Lock } from '../../lib/core/lock.ts';
 import type { RedlockOptions } from '../../lib/core/options/options.ts';
 import { Redlock } from '../../lib/core/redlock.ts';
-import type { RedisNodeInput } from '../../lib/redis/connection/connection-source.ts';
-import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import type { RedisNodeInput } from '../../lib/redis/client/client-source.ts';
+import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
 import type { CampaignEvent } from '../faults/campaign-event.ts';
 import { LockRecorder } from '../faults/worker/lock-recorder.ts';
 import { MachineEnvironment } from '../faults/worker/machine-environment.ts';
@@ -66,7 +66,7 @@ async function startOurs(
   const environment = new MachineEnvironment();
   const recorder = new LockRecorder(file, environment, { name, urls: [] });
   const given = { ttl: TTL_MS, nodeTimeout: 300, keyPrefix, onEvent: recorder.listen, ...options };
-  const redlock = new Redlock([new RedisLockNode(input, { keyPrefix })], given, environment);
+  const redlock = new Redlock([createRedisNode(input, { keyPrefix })], given, environment);
   redlock.open();
   return {
     side,

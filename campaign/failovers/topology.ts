@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import type { RedisNodeInput } from '../../lib/redis/connection/connection-source.ts';
+import type { RedisNodeInput } from '../../lib/redis/client/client-source.ts';
 import { Link } from '../../test/support/link.ts';
 import { historyNow } from '../../test/history/lock-history.ts';
 import { eventually } from '../../test/support/eventually.ts';

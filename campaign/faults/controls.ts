@@ -122,8 +122,8 @@ export const CONTROLS: readonly Control[] = [
     schedule: 'rare callers, connections forgotten',
     caughtBy: ['false-outage', 'broken-promise'],
     file: 'lib/redis/connection/heartbeat.ts',
-    find: 'this.#wait(() => this.#connection.ping(), PING_AFTER_MS * (0.75 + random.fraction() / 2));',
-    replace: 'void [PING_AFTER_MS, random];',
+    find: 'this.#wait(() => this.#connection.ping(), PING_AFTER_MS * share);',
+    replace: 'void [PING_AFTER_MS, share];',
   }),
   broken('silent-connection-kept', {
     claim: 'a connection for votes on which nothing arrives any more is kept',
@@ -138,7 +138,7 @@ export const CONTROLS: readonly Control[] = [
     schedule: 'subscriber connections forgotten',
     caughtBy: ['broken-promise'],
     file: 'lib/redis/redis-lock-node.ts',
-    find: 'this.#subscriber.open(this.#settings!.silenceLimitMs);',
+    find: 'this.#subscriber.open(this.#service!.settings.silenceLimitMs);',
     replace: 'this.#subscriber.open(2 ** 30);',
   }),
   broken('stalls-not-written-down', {

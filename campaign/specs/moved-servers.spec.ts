@@ -4,7 +4,7 @@ import { Redis } from 'ioredis';
 import type { LockEvent } from '../../lib/core/events.ts';
 import type { RedlockOptions } from '../../lib/core/options/options.ts';
 import type { Redlock } from '../../lib/core/redlock.ts';
-import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
 import { Link } from '../../test/support/link.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import type { RedisServer } from '../../test/support/redis-servers/index.ts';
@@ -44,8 +44,8 @@ async function openBehindAddress(options: RedlockOptions) {
   const events: LockEvent['type'][] = [];
   const path = closing(await Link.open(servers[0]!));
   const onEvent = ({ type }: LockEvent) => void (type.startsWith('node-') && events.push(type));
-  const redlock = await openRedlock([new RedisLockNode(path.url)], { ...options, onEvent });
-  const other = await openRedlock([new RedisLockNode(path.url)], options);
+  const redlock = await openRedlock([createRedisNode(path.url)], { ...options, onEvent });
+  const other = await openRedlock([createRedisNode(path.url)], options);
   const lock = await other.acquire('warm', { wait: '5s' });
   const waiting = redlock.acquire('warm', { wait: '5s' });
   await sleep(100);
@@ -69,7 +69,7 @@ describe('a server that was demoted while the connections to its address stay', 
     await promote(replica);
     path.target = replica;
     // A further process has joined the new primary, which the old one learns of by replication: it forgets who joined it.
-    if (isJoined) await openRedlock([new RedisLockNode(replica.url)], guarded);
+    if (isJoined) await openRedlock([createRedisNode(replica.url)], guarded);
     await follow(primary, replica);
     const keys = ['a', 'b', 'c'];
     const locks = await Promise.all(keys.map((key) => redlock.acquire(key, { wait: '3s' })));

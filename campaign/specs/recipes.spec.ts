@@ -9,7 +9,7 @@ import { Redis } from 'ioredis';
 import { Pool } from 'pg';
 import { Redlock } from '../../lib/core/redlock.ts';
 import { postgresFence, type FencingToken } from '../../lib/fencing/index.ts';
-import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
 import { closeAll, closeLater, silentLogger } from '../../test/nest/support/applications.ts';
 import { usePostgres } from '../../test/support/databases/use-databases.ts';
 import { eventually } from '../../test/support/eventually.ts';
@@ -38,7 +38,7 @@ describe('the recipes, on three Redis servers, one for a queue, and PostgreSQL',
   });
   // The guard of new servers, which the recipes don't shorten, is nearly over when the database and the programs are there.
   const servers = useRedisServers(4, {}, async (started) => {
-    const redlock = new Redlock(started.slice(0, 3).map(({ url }) => new RedisLockNode(url)));
+    const redlock = new Redlock(started.slice(0, 3).map(({ url }) => createRedisNode(url)));
     redlock.open();
     await redlock.ready(20_000);
     await redlock.close();

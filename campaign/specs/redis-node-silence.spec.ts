@@ -13,7 +13,7 @@ import {
 import { Redis } from 'ioredis';
 import { NodeNames } from '../../lib/core/nodes/node-names.ts';
 import type { LockNames } from '../../lib/core/nodes/lock-node.ts';
-import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
 import { Link } from '../../test/support/link.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { NodeDriver, ballotNow } from '../../test/support/node-driver.ts';
@@ -37,7 +37,7 @@ let names: LockNames;
 let tests = 0;
 
 async function open(url: string): Promise<NodeDriver> {
-  driver = await NodeDriver.open(new RedisLockNode(url), { silenceLimitMs: SILENCE_LIMIT_MS });
+  driver = await NodeDriver.open(createRedisNode(url), { silenceLimitMs: SILENCE_LIMIT_MS });
   return driver;
 }
 
@@ -78,7 +78,7 @@ describe('a connection that the network forgot', () => {
     await driver.listen('lock:#turns:service1');
     link.forget();
     await driver.untilListening(2);
-    const holder = await NodeDriver.open(new RedisLockNode(server.url));
+    const holder = await NodeDriver.open(createRedisNode(server.url));
     await holder.join();
     await holder.acquire(names, 'holder', ballotNow());
     await holder.wait(names, 'service1', 'lock:#turns:service1');
@@ -162,7 +162,7 @@ describe('on a server that answers as the test wants', () => {
     await driver.node.close();
     const template = new Redis(scripted.url, { lazyConnect: true });
     const duplicate = jest.spyOn(template, 'duplicate');
-    driver = await NodeDriver.open(new RedisLockNode(template), {
+    driver = await NodeDriver.open(createRedisNode(template), {
       silenceLimitMs: SILENCE_LIMIT_MS,
     });
     const answer = driver.release(names, 'holder');

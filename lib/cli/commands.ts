@@ -44,9 +44,11 @@ export const inspect: Command = async (tool, key) => {
 export const waiters: Command = async (tool, key) => {
   const { locks, processes } = new NodeNames(tool.options.keyPrefix, [key]);
   const sinceMs = tool.environment.clock.monotonicMs();
-  const replies = await look(tool, async (client) => {
-    const marks = (await client.zrange(`${locks[0]}#queue`, '0', '-1')).map(markOf);
-    const kept = marks.length > 0 ? await client.mget(marks.map((mark) => processes + mark)) : [];
+  const replies = await look(tool, async (ask) => {
+    const queue: string[] = await ask('zrange', `${locks[0]}#queue`, 0, -1);
+    const marks = queue.map(markOf);
+    const kept =
+      marks.length > 0 ? await ask('mget', ...marks.map((mark) => processes + mark)) : [];
     return marks.map((mark, index) => ({ mark, process: parseIdentity(kept[index]) }));
   });
   const answers = replies.filter(Array.isArray) as { mark: string; process?: ProcessIdentity }[][];

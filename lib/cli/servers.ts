@@ -3,7 +3,8 @@ import type { NodeFailure } from '../core/nodes/lock-node.ts';
 import { NodeNames } from '../core/nodes/node-names.ts';
 import { resolveOptions } from '../core/options/resolve-options.ts';
 import { systemEnvironment } from '../core/system-environment.ts';
-import { RedisLockNode } from '../redis/redis-lock-node.ts';
+import { createRedisNode } from '../redis/client/create-redis-node.ts';
+import type { RedisLockNode } from '../redis/redis-lock-node.ts';
 
 /** A server that the user gave. */
 interface Server {
@@ -26,7 +27,7 @@ export async function withServers<Result>(
   run: (tool: Tool) => Promise<Result>,
 ): Promise<Result> {
   const options = resolveOptions({ keyPrefix, identity: false, nodeTimeout: '3s' }, urls.length);
-  const nodes = urls.map((url) => new RedisLockNode(url, { keyPrefix, option: '--node' }));
+  const nodes = urls.map((url) => createRedisNode(url, { keyPrefix, option: '--node' }));
   const ignore = () => undefined;
   const tried = nodes.map(
     (node) =>
@@ -46,16 +47,16 @@ export async function withServers<Result>(
 
 export function look<Reply>(
   tool: Tool,
-  send: Parameters<typeof RedisLockNode.prototype.look<Reply>>[0],
+  questions: Parameters<typeof RedisLockNode.prototype.look<Reply>>[0],
 ): Promise<(Reply | NodeFailure)[]> {
-  return askAll<Reply>(tool, (node, settle) => (node as RedisLockNode).look(send, settle));
+  return askAll<Reply>(tool, (node, settle) => (node as RedisLockNode).look(questions, settle));
 }
 
 /** Lets each server say what it is. */
 async function introduce(tool: Tool): Promise<Tool> {
   const { marker } = new NodeNames(tool.options.keyPrefix, []);
-  const replies = await look(tool, (client) =>
-    Promise.allSettled([client.info(), client.mget(marker, `${marker}:configurations`)]),
+  const replies = await look(tool, (ask) =>
+    Promise.allSettled([ask('info'), ask('mget', marker, `${marker}:configurations`)]),
   );
   const sessions = tool.sessions.map((session, index) => {
     const reply = replies[index]!;

@@ -4,7 +4,7 @@ import type { LockNode } from '../core/nodes/lock-node.ts';
 import type { Duration } from '../core/options/duration.ts';
 import type { RedlockOptions } from '../core/options/options.ts';
 import type { FenceEventListener, FenceFinding } from '../fencing/fence.ts';
-import type { CredentialsSource, RedisNodeInput } from '../redis/connection/connection-source.ts';
+import type { CredentialsSource, RedisNodeInput } from '../redis/client/client-source.ts';
 import type { LockTelemetry } from './telemetry.ts';
 
 /**

@@ -1,92 +1,44 @@
-import { ACQUIRE, defineScript, EXTEND, NEXT, RELEASE_TEXT, WAIT_TEXT } from './scripts.ts';
+import { errorReply } from './commands/node-failure.ts';
+import type { ScriptCommand } from './commands/script-command.ts';
+import {
+  ACQUIRE,
+  defineScript,
+  EXTEND,
+  gateName,
+  NEXT,
+  RELEASE_TEXT,
+  WAIT_TEXT,
+} from './scripts.ts';
+import type { WireCommand, Word } from './wire.ts';
 
 /** Batch size from which writing costs less than waiting for more; and the server is never busy with one batch for long. */
 export const MOST_REQUESTS = 32;
 /** A batch has no more of them, unless one request does. */
-export const MOST_KEYS = 128;
-/** Values of each of its scripts. */
-export const VALUES_PER_REQUEST = 3;
+const MOST_KEYS = 128;
 
 const texts = { a: ACQUIRE.text, e: EXTEND.text, r: RELEASE_TEXT, w: WAIT_TEXT };
 const functions = Object.entries(texts)
   .map(([letter, text]) => `  ${letter} = function(KEYS, ARGV)\n${text}\n  end,`)
   .join('\n');
 
-/**
- * Several requests as one script; each has the meaning of its own script, of which this is made. What nearly all of them
- * are, the vote for one free lock and the release of one that is held, shares one look at the keys, the marker and the time.
- */
+/** Several requests as one script; each is executed by the text of its own script. */
 export const BATCH = defineScript(`
 -- BATCH: several requests in their order; one that fails harms no other.
 -- KEYS: marker, gate, then the keys of each request without them
--- ARGV: for each request: a letter for its script with the number of its keys, its values
+-- ARGV: for each request: a letter for its script with the number of its keys, its three values
 -- Returns 1 when every script returned 1, which is the common case and cheap to read; otherwise a list: the reply of each
 --   script, or {'e', message} where the server refused something in it
 ${NEXT}
 local scripts = {
 ${functions}
 }
-local try, K, A = redis.pcall, KEYS, ARGV
-
--- The common case of ACQUIRE.
-local function accept(lock, name, floor, ballot, holder, ttl, floorEnd)
-  local reply = try('SET', name, ballot .. ' ' .. string.sub(floor or '0000000000000000', 1, 16), 'PXAT', floorEnd)
-  if reply.err then return reply end
-  reply = try('SET', lock, holder, 'PX', ttl, 'NX')
-  if reply then return reply.err and reply or 1 end
-  if floor then try('SET', name, floor, 'KEEPTTL') else try('DEL', name) end
-  return redis.error_reply('WRONGTYPE ' .. lock .. ' holds data that is no lock')
-end
-
--- The common case of RELEASE.
-local function free(lock, holder, pass)
-  local reply = try('DEL', lock)
-  if reply ~= 1 then return reply end
-  if try('EXISTS', lock .. '#queue') == 1 then
-    local mark = string.sub(string.match(holder, '^#?(.*)'), 1, 8)
-    if pass == '1' then
-      leave(lock .. '#queue', mark)
-      nextWaiter(lock)
-    else try('SET', lock, '#' .. mark, 'PX', 20) end
-  end
-  return 1
-end
-
--- Values before the first request; changed names the locks for which that is over.
-local values, changed = try('MGET', unpack(K)), {}
-if values.err then values = {} end -- nothing is known: each request by its own script
-local gate, low, high, floorEnd, gateTtl = values[2], nil, nil, nil, nil
-if gate and values[1] and string.sub(gate, 33, 40) == start then
-  low, high = string.sub(gate, 1, 16), string.sub(gate, 17, 32)
-  floorEnd, gateTtl = string.sub(gate, 41, 53), string.sub(gate, 54)
-end
-
-local function single(what, first, last, ...)
-  local keys = {}
-  if what == 'a' or what == 'e' then keys[1] = K[1] end
-  if what == 'a' then keys[2] = K[2] end
-  for i = first, last do keys[#keys + 1] = K[i] end
-  for i = first, last do changed[K[i]] = true end
-  return pcall(scripts[what], keys, {...})
-end
-
 local replies, isPlain, key, value = {}, true, 3, 1
-while A[value] do
-  local what, a, b, c = A[value], A[value + 1], A[value + 2], A[value + 3]
-  local lock, floor, isDone, reply = K[key], values[key + 1], true, nil
-  local last = key + 1
-  local isKnown = not changed[lock]
-  if isKnown and what == 'r1' and values[key] == a and #c == 1 then
-    last, reply = key, free(lock, a, c)
-    changed[lock] = true
-  elseif isKnown and what == 'a2' and low and not values[key] and (not floor or #floor == 33 and a > floor)
-    and a > low and a <= high then
-    reply = accept(lock, K[last], floor, a, b, c, c == gateTtl and floorEnd or floorEnd - gateTtl + c)
-    changed[lock] = true
-  else
-    last = key + string.sub(what, 2) - 1
-    isDone, reply = single(string.sub(what, 1, 1), key, last, a, b, c)
-  end
+while ARGV[value] do
+  local what, keys = ARGV[value], {}
+  local script, last = string.sub(what, 1, 1), key + string.sub(what, 2) - 1
+  if script == 'a' then keys = {KEYS[1], KEYS[2]} elseif script == 'e' then keys = {KEYS[1]} end
+  for i = key, last do keys[#keys + 1] = KEYS[i] end
+  local isDone, reply = pcall(scripts[script], keys, {ARGV[value + 1], ARGV[value + 2], ARGV[value + 3]})
   if type(reply) == 'table' and reply.err then isDone, reply = false, reply.err end
   if not isDone then reply = {'e', tostring(reply)} end
   if reply ~= 1 then isPlain = false end
@@ -96,3 +48,57 @@ end
 if isPlain then return 1 end
 return replies
 `);
+
+/** Several requests as one command, in their order. */
+class BatchCommand implements WireCommand {
+  constructor(readonly commands: readonly ScriptCommand[]) {}
+
+  get words(): readonly Word[] {
+    const [first] = this.commands;
+    const { marker } = first!.request.names;
+    const keys = [marker, gateName(marker)];
+    const values: Word[] = [];
+    for (const { call, arguments: own } of this.commands) {
+      keys.push(...own.keys);
+      values.push(call.letter + own.keys.length, ...own.values);
+    }
+    return ['evalsha', first!.owner.voting!.batch, keys.length, ...keys, ...values];
+  }
+
+  /** 1 is the reply of each. What is no list of replies either is no reply to any of them. */
+  answered(answer: unknown): void {
+    const { commands } = this;
+    const list: readonly unknown[] =
+      Array.isArray(answer) && answer.length === commands.length ? answer : [];
+    for (const [index, command] of commands.entries()) {
+      const reply = answer === 1 ? 1 : list[index];
+      if (Array.isArray(reply) && reply[0] === 'e' && reply.length === 2)
+        command.refused(errorReply(String(reply[1])));
+      else command.answered(reply);
+    }
+  }
+
+  refused(error: unknown): void {
+    for (const command of this.commands) command.refused(error, true);
+  }
+}
+
+/** The same requests in the same order, those that can go together in one command. */
+export function batched(commands: readonly ScriptCommand[]): WireCommand[] {
+  const written: WireCommand[] = [];
+  let batch: ScriptCommand[] = [];
+  let keyCount = 0;
+  const end = () => {
+    if (batch.length > 0) written.push(batch.length > 1 ? new BatchCommand(batch) : batch[0]!);
+    batch = [];
+    keyCount = 0;
+  };
+  for (const command of commands) {
+    const { length } = command.arguments.keys;
+    if (keyCount + length > MOST_KEYS) end();
+    batch.push(command);
+    keyCount += length;
+  }
+  end();
+  return written;
+}

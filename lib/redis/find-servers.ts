@@ -1,7 +1,9 @@
 import dns from 'node:dns';
-import { isIP, type Socket } from 'node:net';
-import { CONNECT_TIMEOUT_MS, type ConnectionSource } from './connection/connection-source.ts';
+import { isIP } from 'node:net';
+import type { Environment } from '../core/environment.ts';
+import { CONNECT_TIMEOUT_MS } from './connection/heartbeat.ts';
 import { RedisConnection } from './connection/redis-connection.ts';
+import type { WireSource } from './wire.ts';
 
 /** A balancer leads one of so many connections to another server. */
 const CONNECTIONS = 5;
@@ -13,16 +15,18 @@ const CONNECTIONS = 5;
  * @param open has the connections until then: whoever ends them ends the search
  */
 export async function findServers(
-  source: ConnectionSource,
+  source: WireSource,
   open: Set<RedisConnection>,
+  environment: Environment,
 ): Promise<string[]> {
   const hosts = source.host === undefined ? [] : await addressesOf(source.host);
-  const answers = await Promise.all(hosts.map((host) => ask(source, host, open)));
+  const ask = (host: string) => askServer(source, host, open, environment);
+  const answers = await Promise.all(hosts.map(ask));
   const found = answers.flatMap(([connection, info]) => {
     const runId = /^run_id:(\w+)/m.exec(info)?.[1];
     // Replicas give no locks.
     if (!connection.isUsable || runId === undefined || /^role:slave/m.test(info)) return [];
-    return [[runId, (connection.client.stream as Socket).remoteAddress!] as const];
+    return [[runId, connection.remoteAddress!] as const];
   });
   for (const [connection] of answers) {
     connection.close();
@@ -32,13 +36,18 @@ export async function findServers(
 }
 
 /** Asks one server who it is; the text is empty where it does not say. */
-async function ask(source: ConnectionSource, host: string, open: Set<RedisConnection>) {
+async function askServer(
+  source: WireSource,
+  host: string,
+  open: Set<RedisConnection>,
+  environment: Environment,
+) {
   let connection: RedisConnection;
   const info = await new Promise<string>((resolve) => {
     const over = () => resolve('');
-    const ready = () => connection.ask((client) => client.info()).then(resolve, over);
+    const ready = () => connection.ask('info').then((answer) => resolve(String(answer)), over);
     const owner = { host, ready, ended: over, silent: over, spoke: over };
-    connection = new RedisConnection(source, owner, CONNECT_TIMEOUT_MS);
+    connection = new RedisConnection(source, owner, CONNECT_TIMEOUT_MS, environment);
     open.add(connection);
   });
   return [connection!, info] as const;

@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import type { JoinReply, JoinRequest } from '../core/nodes/lock-node.ts';
 import { notSent } from './commands/node-failure.ts';
 import { parseJoinReply } from './commands/replies.ts';
-import { bulk, type VotingScripts } from './commands/script-command.ts';
+import type { VotingScripts } from './commands/script-command.ts';
 import type { RedisConnection } from './connection/redis-connection.ts';
 import { BATCH } from './batch.ts';
 import { ACQUIRE, defineScript, EXTEND, gateName, RELEASE, WAIT, type Script } from './scripts.ts';
@@ -126,7 +126,7 @@ export function askToJoin(
   const names = [markerName, gateName(markerName), `${markerName}:configurations`];
   const texts = failover ? [TEXTS_OF_REIGN, salt, known, 'reign'] : [TEXTS, salt, known];
   const values = [restartGuardMs, floorRetentionMs, ...versions, configuration, ...texts];
-  return connection.ask((client) => client.call('eval', [JOIN.text, 3, ...names, ...values]));
+  return connection.ask('eval', JOIN.text, 3, ...names, ...values);
 }
 
 /**
@@ -176,7 +176,7 @@ async function loaded(
 ): Promise<VotingScripts | undefined> {
   const salt = randomBytes(12).toString('hex');
   const voting = votingScripts(start, salt);
-  const load = ({ text }: Script) => connection.ask((client) => client.script('LOAD', text));
+  const load = ({ text }: Script) => connection.ask('script', 'LOAD', text);
   await Promise.all([...voting.scripts, RELEASE, WAIT].map(load));
   if (!(await knows(connection, voting))) return undefined;
   const again = parseJoinReply(await askToJoin(connection, request, { salt }));
@@ -185,13 +185,13 @@ async function loaded(
 
 function votingScripts(start: string, salt: string): VotingScripts {
   const scripts = [ACQUIRE, EXTEND, BATCH].map((script) => salted(script, start, salt));
-  const [a = '', e = '', batch = ''] = scripts.map(({ sha1 }) => bulk(sha1));
+  const [a = '', e = '', batch = ''] = scripts.map(({ sha1 }) => sha1);
   return { start, scripts, a, e, batch };
 }
 
 /** Asks whether the server has all of them, and is the one that they are for. */
 async function knows(connection: RedisConnection, { scripts }: VotingScripts): Promise<boolean> {
-  const ask = ({ sha1 }: Script) => connection.ask((client) => client.call('evalsha', [sha1, 0]));
+  const ask = ({ sha1 }: Script) => connection.ask('evalsha', sha1, 0);
   const answers = await Promise.all(scripts.map((script) => ask(script).catch(() => 0)));
   return answers.every((answer) => answer === 1);
 }

@@ -1,8 +1,7 @@
 import type * as port from '../core/nodes/lock-node.ts';
 import { NodeNames } from '../core/nodes/node-names.ts';
-import type { TimerHandle } from '../core/environment.ts';
+import type { Environment, TimerHandle } from '../core/environment.ts';
 import { IDENTITY_LIFE_MS } from '../core/process-identity.ts';
-import { systemEnvironment } from '../core/system-environment.ts';
 import { parseRevokeReply } from './commands/replies.ts';
 import type { RedisConnection } from './connection/redis-connection.ts';
 import { defineScript } from './scripts.ts';
@@ -36,8 +35,8 @@ export async function revokeLock(
   { names, holder, value, leastMs }: port.RevokeRequest,
 ): Promise<port.RevokeReply> {
   const [lock = '', floor = ''] = names.pairs;
-  const script = [REVOKE.text, 2, lock, floor, holder, value, Math.ceil(leastMs)];
-  return parseRevokeReply(await connection.ask((client) => client.call('eval', script)));
+  const words = [REVOKE.text, 2, lock, floor, holder, value, Math.ceil(leastMs)];
+  return parseRevokeReply(await connection.ask('eval', ...words));
 }
 
 export async function listLocks(
@@ -45,13 +44,13 @@ export async function listLocks(
   { keyPrefix, keysBegin, most }: port.ListRequest,
 ): Promise<port.ListReply> {
   // In a cluster a server scans what it has: asked for the marker, it says whether that is where the locks are.
-  await connection.ask((client) => client.exists(new NodeNames(keyPrefix, []).marker));
+  await connection.ask('exists', new NodeNames(keyPrefix, []).marker);
   const escaped = (keyPrefix + keysBegin).replaceAll(/[\\*?[\]]/g, String.raw`\$&`);
   const names = new Set<string>();
   let cursor = '0';
   for (let scans = 0; scans < MOST_SCANS && names.size <= most; scans += 1) {
     const scan = [cursor, 'MATCH', `${escaped}*`, 'COUNT', KEYS_A_SCAN, 'TYPE', 'string'];
-    const reply = await connection.ask((client) => client.call('scan', scan));
+    const reply = await connection.ask('scan', ...scan);
     const [next, found] = reply as [string, string[]];
     for (const name of found) if (!name.startsWith(`${keyPrefix}#`)) names.add(name);
     cursor = next;
@@ -63,20 +62,25 @@ export async function listLocks(
 
 /** Keeps on one server what this process says of itself. A failure there changes nothing. */
 export class IdentityKeeper {
+  readonly #environment: Environment;
   #timer: TimerHandle;
+
+  constructor(environment: Environment) {
+    this.#environment = environment;
+  }
 
   /** Writes it now, and again before it expires where there is a connection. */
   keep(identity: port.LinkSettings['identity'], current: () => RedisConnection | undefined): void {
     this.stop();
     if (identity === undefined) return;
     const { name, text } = identity;
-    const write = current()?.ask((client) => client.set(name, text, 'PX', IDENTITY_LIFE_MS));
+    const write = current()?.ask('set', name, text, 'PX', IDENTITY_LIFE_MS);
     write?.catch(() => undefined);
     const again = () => this.keep(identity, current);
-    this.#timer = systemEnvironment.timers.set(again, IDENTITY_LIFE_MS / 3, true);
+    this.#timer = this.#environment.timers.set(again, IDENTITY_LIFE_MS / 3, true);
   }
 
   stop(): void {
-    systemEnvironment.timers.clear(this.#timer);
+    this.#environment.timers.clear(this.#timer);
   }
 }

@@ -1,8 +1,8 @@
 import type { NodeFacts, NodeFailure } from '../core/nodes/lock-node.ts';
-import type { Redis } from 'ioredis';
 import { isErrorReply, isNoScript, orErrorReply, withoutDigests } from './commands/node-failure.ts';
 import type { RedisConnection } from './connection/redis-connection.ts';
 import { PROBE } from './scripts.ts';
+import type { Word } from './wire.ts';
 
 const SENT = ['info', 'ping', 'script|load', 'evalsha', 'eval'];
 const WRITES = ['set', 'psetex', 'pexpire', 'del'];
@@ -196,24 +196,24 @@ function isForTurns(right: string): boolean {
  * Asks one server what the start-up checks want to know, and tries every command that we need.
  *
  * @param probeNames two names of the user's key prefix that no lock can have
- * @throws what ioredis throws when the connection is lost meanwhile
+ * @throws what the client throws when the connection is lost meanwhile
  */
 export async function examineServer(
   connection: RedisConnection,
   probeNames: readonly string[],
 ): Promise<NodeFacts> {
   const keys = [probeNames.length, ...probeNames];
-  const questions: Readonly<Record<string, (client: Redis) => Promise<unknown>>> = {
-    info: (client) => client.info(),
-    ping: (client) => client.ping(),
-    'script|load': (client) => client.script('LOAD', PROBE.text),
-    evalsha: (client) => client.call('evalsha', [PROBE.sha1, ...keys]),
-    eval: (client) => client.call('eval', [PROBE.text, ...keys]),
+  const questions: Readonly<Record<string, readonly Word[]>> = {
+    info: ['info'],
+    ping: ['ping'],
+    'script|load': ['script', 'LOAD', PROBE.text],
+    evalsha: ['evalsha', PROBE.sha1, ...keys],
+    eval: ['eval', PROBE.text, ...keys],
   };
   const said: string[] = [];
   let info = '';
-  const asked = Object.entries(questions).map(async ([right, ask]) => {
-    const answer = await connection.ask(ask).catch(orErrorReply);
+  const asked = Object.entries(questions).map(async ([right, words]) => {
+    const answer = await connection.ask(...words).catch(orErrorReply);
     if (right === 'info') info = String(answer);
     const failures: unknown[] = Array.isArray(answer) ? answer : [];
     if (isErrorReply(answer) && !isNoScript(answer)) failures.push(`${right}: ${answer.message}`);
@@ -223,8 +223,8 @@ export async function examineServer(
   const field = (name: string) => new RegExp(`^${name}:(.*)$`, 'm').exec(info)?.[1]?.trim() ?? '';
   const needsReplicas = field('min_slaves_good_slaves') !== '';
   // Servers without the setting are not asked: where this user may not, that leaves a line in their ACL log.
-  const askSettings = (client: Redis) => client.call('config', ['get', 'min-replicas-*']);
-  const reply = needsReplicas ? await connection.ask(askSettings).catch(orErrorReply) : [];
+  const askSettings = () => connection.ask('config', 'get', 'min-replicas-*');
+  const reply = needsReplicas ? await askSettings().catch(orErrorReply) : [];
   const settings = Array.isArray(reply) ? reply.map(String) : [];
   const setting = (name: string) => {
     const value = settings[settings.indexOf(name) + 1] ?? '';

@@ -1,14 +1,11 @@
-import type { Redis } from 'ioredis';
+import type { Environment } from '../core/environment.ts';
 import { inModuleContext, systemEnvironment } from '../core/system-environment.ts';
 import type * as port from '../core/nodes/lock-node.ts';
 import { NodeNames } from '../core/nodes/node-names.ts';
-import { REDLOCK_DEFAULTS } from '../core/options/options.ts';
 import { notSent, orErrorReply } from './commands/node-failure.ts';
 import { parseInspectReply } from './commands/replies.ts';
 import { ACQUIRE_CALL, EXTEND_CALL, RELEASE_CALL, WAIT_CALL } from './commands/script-command.ts';
 import type { ScriptCall, ScriptRequest, VotingScripts } from './commands/script-command.ts';
-import { ConnectionSource } from './connection/connection-source.ts';
-import type { ConnectionSourceOptions, RedisNodeInput } from './connection/connection-source.ts';
 import type { RedisConnection } from './connection/redis-connection.ts';
 import { RedisLink } from './connection/redis-link.ts';
 import { findServers } from './find-servers.ts';
@@ -16,52 +13,58 @@ import { joinServer } from './joining.ts';
 import { examineServer } from './preflight.ts';
 import { IdentityKeeper, listLocks, revokeLock } from './operating.ts';
 import { INSPECT } from './scripts.ts';
+import type { WireSource, Word } from './wire.ts';
+
+/** Who has opened the node. */
+interface Service {
+  readonly listener: port.LockNodeListener;
+  readonly settings: port.LinkSettings;
+}
 
 /** A server that is no primary is left once in that time, or a little longer. */
 const STAYS_MS = 1_000;
 
 /**
- * A Redis server (6.2 or newer), or the primary of the moment, behind the port of the algorithm, over ioredis 5 or 6.
+ * A Redis server (6.2 or newer), or the primary of the moment, behind the port of the algorithm.
  *
  * It has a connection of its own for commands, and a second one once it listens for turns. `acquire` and `extend` are
  * sent by digests that one start of one server knows: another one can't vote before it was joined.
  */
 export class RedisLockNode implements port.LockNode {
   facts: port.NodeFacts | undefined;
-  readonly #source: ConnectionSource;
+  readonly #source: WireSource;
+  readonly #environment: Environment;
   readonly #probeNames: readonly string[];
   readonly #commands: RedisLink;
   /** The link for turns only, which connects when this process first waits. */
   readonly #subscriber: RedisLink;
-  #listener: port.LockNodeListener | undefined;
-  #settings: port.LinkSettings | undefined;
+  #service: Service | undefined;
   #channel: string | undefined;
   #voting: VotingScripts | undefined;
   #staysUntilMs = 0;
   /** The connections that are open only to find servers. */
   readonly #search = new Set<RedisConnection>();
-  readonly #identity = new IdentityKeeper();
+  readonly #identity: IdentityKeeper;
 
-  /** @throws RedlockConfigError when the input is not a Redis node, or is a cluster and the key prefix has no hash tag */
-  constructor(
-    input: RedisNodeInput,
-    { keyPrefix = REDLOCK_DEFAULTS.keyPrefix, ...options }: ConnectionSourceOptions = {},
-  ) {
-    this.#source = new ConnectionSource(input, { keyPrefix, ...options });
-    this.#source.onDemoted = (message) => this.#leave(message);
+  constructor(source: WireSource, keyPrefix: string, environment = systemEnvironment) {
+    this.#source = source;
+    this.#environment = environment;
+    this.#identity = new IdentityKeeper(environment);
     this.#probeNames = new NodeNames(keyPrefix, ['#probe']).pairs;
-    this.#commands = new RedisLink(this.#source, {
-      opened: () => this.#listener?.opened(),
-      closed: (message) => this.#listener?.closed(message),
-      failed: (message) => this.#listener?.unreachable?.(`no connection: ${message}`),
-      stalled: () => this.#listener?.stalled?.(),
-      spoke: () => this.#listener?.spoke?.(),
+    this.#commands = new RedisLink(source, environment, {
+      opened: () => this.#service?.listener.opened(),
+      closed: (message) => this.#service?.listener.closed(message),
+      failed: (message) => this.#service?.listener.unreachable?.(`no connection: ${message}`),
+      stalled: () => this.#service?.listener.stalled?.(),
+      spoke: () => this.#service?.listener.spoke?.(),
       prove: (connection) => this.#prove(connection),
+      demoted: (message) => this.#leave(message),
     });
-    this.#subscriber = new RedisLink(this.#source, {
+    this.#subscriber = new RedisLink(source, environment, {
       opened: (connection) => this.#subscribe(connection),
       replaced: (connection) => this.#subscribe(connection),
-      prove: (connection) => connection.ask((client) => client.ping()).catch(orErrorReply),
+      prove: (connection) => connection.ask('ping').catch(orErrorReply),
+      message: (_channel, text) => this.#heard(text),
     });
   }
 
@@ -75,14 +78,12 @@ export class RedisLockNode implements port.LockNode {
   }
 
   open(listener: port.LockNodeListener, settings: port.LinkSettings): void {
-    this.#listener = listener;
-    this.#settings = settings;
+    this.#service = { listener, settings };
     this.#commands.open(settings.silenceLimitMs);
   }
 
   holdProcess(isHeld: boolean): void {
-    this.#source.holdsProcess = isHeld;
-    if (isHeld) this.#commands.connection?.client.stream.ref?.();
+    for (const link of [this.#commands, this.#subscriber]) link.hold(isHeld);
   }
 
   join(request: port.JoinRequest, settle: (reply: port.JoinReply) => void): void {
@@ -107,9 +108,9 @@ export class RedisLockNode implements port.LockNode {
 
   inspect(request: port.InspectRequest, settle: (reply: port.InspectReply) => void): void {
     const { pairs } = request.names;
-    const script = [INSPECT.text, pairs.length, ...pairs, request.names.processes];
+    const words = [INSPECT.text, pairs.length, ...pairs, request.names.processes];
     this.#ask(async (connection) => {
-      return parseInspectReply(await connection.ask((client) => client.call('eval', script)));
+      return parseInspectReply(await connection.ask('eval', ...words));
     }, settle);
   }
 
@@ -123,10 +124,13 @@ export class RedisLockNode implements port.LockNode {
 
   /** Lets a tool ask the server anything. */
   look<Reply>(
-    send: (client: Redis) => Promise<Reply>,
+    questions: (ask: (...words: readonly Word[]) => Promise<any>) => Promise<Reply>,
     settle: (reply: Reply | port.NodeFailure) => void,
   ): void {
-    this.#ask<Reply | port.NodeFailure>((connection) => connection.ask(send), settle);
+    this.#ask<Reply | port.NodeFailure>(
+      (connection) => questions((...words) => connection.ask(...words)),
+      settle,
+    );
   }
 
   wait(request: port.WaitRequest, settle: (reply: port.WaitReply) => void): boolean {
@@ -135,7 +139,7 @@ export class RedisLockNode implements port.LockNode {
 
   listen(channel: string): void {
     this.#channel ??= channel;
-    this.#subscriber.open(this.#settings!.silenceLimitMs);
+    this.#subscriber.open(this.#service!.settings.silenceLimitMs);
   }
 
   examine(settle: (reply: port.NodeFacts | port.NodeFailure) => void): void {
@@ -143,7 +147,7 @@ export class RedisLockNode implements port.LockNode {
     this.#ask(async (connection) => {
       const [facts, servers] = await Promise.all([
         examineServer(connection, this.#probeNames),
-        this.facts?.servers ?? findServers(this.#source, this.#search),
+        this.facts?.servers ?? findServers(this.#source, this.#search, this.#environment),
       ]);
       return (this.facts = { ...facts, foundBy, servers });
     }, settle);
@@ -166,27 +170,27 @@ export class RedisLockNode implements port.LockNode {
     if (reply.kind !== 'joined') return reply;
     // A second connection is joined once more when it takes over: not before is the server another one.
     if (connection === this.#commands.connection) this.#voting = connection.voting;
-    this.#identity.keep(this.#settings?.identity, () => this.#commands.connection);
+    this.#identity.keep(this.#service?.settings.identity, () => this.#commands.connection);
     return reply;
   }
 
   async #prove(connection: RedisConnection): Promise<void> {
-    const { kind } = await this.#join(connection, this.#settings!.join!);
+    const { kind } = await this.#join(connection, this.#service!.settings.join!);
     if (kind !== 'joined') throw new Error(kind);
   }
 
   #subscribe(connection: RedisConnection): void {
-    // Anyone may publish anything.
-    connection.onMessage = (_channel, message) => {
-      const [, keptMs, lockName] = /^(\d{1,6}) (.+)$/s.exec(message) ?? [];
-      if (lockName === undefined) return;
-      inModuleContext(() => this.#listener?.turn(lockName, Number(keptMs)));
-    };
     connection
-      .ask((client) => client.subscribe(this.#channel!))
-      .then(() => this.#listener?.listening())
+      .subscribe(this.#channel!)
+      .then(() => this.#service?.listener.listening())
       // Callers of users without the right find their turn when they ask again.
       .catch(() => undefined);
+  }
+
+  #heard(text: string): void {
+    // Anyone may publish anything.
+    const [, keptMs, lockName] = /^(\d{1,6}) (.+)$/s.exec(text) ?? [];
+    if (lockName !== undefined) this.#service?.listener.turn(lockName, Number(keptMs));
   }
 
   #send<Reply>(
@@ -213,7 +217,7 @@ export class RedisLockNode implements port.LockNode {
 
   /** Drops both connections, because another server may be the primary behind this address by now. */
   #leave(message: string): void {
-    const { clock, random } = systemEnvironment;
+    const { clock, random } = this.#environment;
     const nowMs = clock.monotonicMs();
     if (nowMs < this.#staysUntilMs) return;
     this.#staysUntilMs = nowMs + STAYS_MS * (1 + random.fraction() / 2);
@@ -221,7 +225,7 @@ export class RedisLockNode implements port.LockNode {
       for (const { connection } of [this.#commands, this.#subscriber]) connection?.drop(message);
     };
     // The answers that have arrived are read before that.
-    systemEnvironment.afterPoll(leave);
+    this.#environment.afterPoll(leave);
   }
 
   #notConnected(): port.NodeFailure {

@@ -1,5 +1,7 @@
 import { Redis } from 'ioredis';
-import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import type { RedisNodeInput } from '../../lib/redis/client/client-source.ts';
+import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
+import type { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
 import type { ContractHarness } from './contract-harness.ts';
 import { lacks } from './lock-node.contract.ts';
@@ -11,7 +13,10 @@ const offsetsMs = new WeakMap<RedisServer, number>();
 /** The contract's harness around a real server; it must have been started with an append-only file. */
 export async function createRedisHarness(
   server: RedisServer,
-  { hasMovableClock = false } = {},
+  {
+    hasMovableClock = false,
+    inputOf = ({ url }: RedisServer): RedisNodeInput => url,
+  }: { hasMovableClock?: boolean; inputOf?: (server: RedisServer) => RedisNodeInput } = {},
 ): Promise<ContractHarness> {
   const prefix = `contract-${++harnesses}:`;
   const nodes: RedisLockNode[] = [];
@@ -20,7 +25,7 @@ export async function createRedisHarness(
   return {
     ...serverData(prefix, (name, ...values) => admin.call(name, values)),
     createNode() {
-      const node = new RedisLockNode(server.url, { keyPrefix: prefix });
+      const node = createRedisNode(inputOf(server), { keyPrefix: prefix });
       nodes.push(node);
       return node;
     },

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll } from '@jest/globals';
+import { Redis as Valkey } from 'iovalkey';
 import { startRedisServers } from '../support/redis-servers/index.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
 import { lockNodeContract } from './lock-node.contract.ts';
@@ -15,3 +16,7 @@ afterAll(async () => {
 });
 
 lockNodeContract('Redis', () => createRedisHarness(server), ['batches']);
+
+// A client with the API of ioredis, but none of its code, is a node as well.
+const inputOf = ({ url }: RedisServer) => new Valkey(url, { lazyConnect: true });
+lockNodeContract('iovalkey', () => createRedisHarness(server, { inputOf }), ['batches']);

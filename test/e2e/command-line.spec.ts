@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
 import { startRedisCluster } from '../fencing/support/redis-cluster.ts';
 import { eventually } from '../support/eventually.ts';
 import { NodeDriver } from '../support/node-driver.ts';
@@ -118,7 +118,7 @@ describe('the command line in a cluster', () => {
   });
 
   it('lists nothing at a server of other slots, where an empty list would say that nothing is held', async () => {
-    const node = closing(new RedisLockNode(other.url, { keyPrefix: '{lock}:' }));
+    const node = closing(createRedisNode(other.url, { keyPrefix: '{lock}:' }));
     await NodeDriver.open(node);
     const request = { keyPrefix: '{lock}:', keysBegin: '', most: 10 };
     const reply = await new Promise((settle) => node.list(request, settle));

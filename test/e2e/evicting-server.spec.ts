@@ -3,7 +3,7 @@ import { expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { LockEvent } from '../../lib/core/events.ts';
 import { eventListener } from '../../lib/nest/host/event-log.ts';
-import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
 import { NodeDriver } from '../support/node-driver.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { redisNodes, useRedlocks } from '../support/use-redlocks.ts';
@@ -56,7 +56,7 @@ it.each([
 it('a full server is joined where it knows its marker, and not where that has to be written', async () => {
   const { url } = servers[0]!;
   const admin = new Redis(url);
-  const driver = await NodeDriver.open(new RedisLockNode(url));
+  const driver = await NodeDriver.open(createRedisNode(url));
   const join = () => driver.join(0, { markerName: 'full:#marker' });
   try {
     await admin.config('SET', 'maxmemory-policy', 'noeviction');

@@ -4,7 +4,7 @@ import { Redis } from 'ioredis';
 import { NodeNames } from '../../lib/core/nodes/node-names.ts';
 import type { RedlockOptions } from '../../lib/core/options/options.ts';
 import type { Redlock } from '../../lib/core/redlock.ts';
-import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
 import { eventually } from '../support/eventually.ts';
 import { ballotNow, NodeDriver } from '../support/node-driver.ts';
 import { startRedisServers, type RedisServer } from '../support/redis-servers/index.ts';
@@ -66,7 +66,7 @@ async function lose(work: () => Promise<unknown>): Promise<void> {
 
 /** A node of the first server that was joined without a guard. */
 async function openDriver(): Promise<NodeDriver> {
-  const driver = await NodeDriver.open(new RedisLockNode(first.url));
+  const driver = await NodeDriver.open(createRedisNode(first.url));
   closing(driver.node);
   await driver.join(0, { failover: true });
   return driver;

@@ -5,7 +5,7 @@ import {
   type LockBusyError,
   type LockLostError,
 } from '../../lib/core/errors.ts';
-import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
 import { requiredAclRules } from '../../lib/redis/preflight.ts';
 import { eventually } from '../support/eventually.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
@@ -26,7 +26,7 @@ describe('somebody who looks for the holder of a lock', () => {
   afterAll(() => admin.quit());
 
   const withRightsForLocks = () =>
-    servers.map(({ url }) => new RedisLockNode(url.replace('//', '//locks:password@')));
+    servers.map(({ url }) => createRedisNode(url.replace('//', '//locks:password@')));
 
   it('finds its process and since when it has it, also where users have no more rights than locks need', async () => {
     const beganMs = Date.now();

@@ -2,7 +2,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { Socket } from 'node:net';
 import { Command, Redis } from 'ioredis';
 import { NodeNames } from '../../lib/core/nodes/node-names.ts';
-import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
+import type { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { eventually } from '../support/eventually.ts';
 import { NodeDriver, ballotNow } from '../support/node-driver.ts';
 import { bulk, isQuestion, JOINED, ScriptedRedis, shakeHands } from '../support/scripted-redis.ts';
@@ -16,10 +17,8 @@ let names = new NodeNames('lock:', ['connection']);
 let server: RedisServer;
 let nodes: RedisLockNode[] = [];
 
-function newNode(
-  input: ConstructorParameters<typeof RedisLockNode>[0] = server.url,
-): RedisLockNode {
-  const node = new RedisLockNode(input);
+function newNode(input: Parameters<typeof createRedisNode>[0] = server.url): RedisLockNode {
+  const node = createRedisNode(input);
   nodes.push(node);
   return node;
 }
@@ -57,7 +56,7 @@ describe('credentials()', () => {
       () => ({ username: 'rotating', password: 'hunter2-2' }),
     ];
     const credentials = (address: string) => answers[asked.push(address) - 1]!();
-    const node = new RedisLockNode({ host, port, password: 'hunter2-0' }, { credentials });
+    const node = createRedisNode({ host, port, password: 'hunter2-0' }, { credentials });
     nodes.push(node);
     const driver = await NodeDriver.open(node, { connected: false });
     const failures: string[] = [];
@@ -79,7 +78,7 @@ describe('credentials()', () => {
   });
 
   it('is named as what is waited for, while it has not answered', async () => {
-    const node = new RedisLockNode(server.url, { credentials: () => new Promise(() => undefined) });
+    const node = createRedisNode(server.url, { credentials: () => new Promise(() => undefined) });
     nodes.push(node);
     const driver = await NodeDriver.open(node, { connected: false });
     expect(await driver.inspect(names)).toMatchObject({
@@ -206,7 +205,7 @@ describe('a cluster as one node', () => {
       `*${2 + members.length}\r\n:${first}\r\n:${last}\r\n${members.map(({ member }) => member).join('')}`;
     const others = [range(0, slot - 1, asked), range(slot + 1, 16_383, asked)];
     slots = `*3\r\n${others[0]}${range(slot, slot, primary, replica)}${others[1]}`;
-    const node = new RedisLockNode(
+    const node = createRedisNode(
       { cluster: [{ host: '127.0.0.1', port: asked.port }] },
       { keyPrefix },
     );
@@ -231,7 +230,7 @@ describe('a socket with two errors', () => {
       return client;
     };
     const driver = await NodeDriver.open(newNode(template));
-    const { stream } = made[0] as unknown as { readonly stream: Socket };
+    const { stream } = made.at(-1) as unknown as { readonly stream: Socket };
     stream.destroy(new Error('first'));
     await driver.untilEvents(2);
     // TLS does it in this way; an error event without a listener is thrown.

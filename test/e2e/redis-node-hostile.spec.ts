@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { NodeNames } from '../../lib/core/nodes/node-names.ts';
-import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
+import type { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { eventually } from '../support/eventually.ts';
 import { NodeDriver, ballotNow } from '../support/node-driver.ts';
 import { isQuestion, JOINED, ScriptedRedis, shakeHands } from '../support/scripted-redis.ts';
@@ -18,7 +19,7 @@ async function against(
   server = await ScriptedRedis.start((command) =>
     command[0]?.toLowerCase().startsWith('eval') ? answer(command) : shakeHands(command),
   );
-  node = new RedisLockNode(server.url);
+  node = createRedisNode(server.url);
   return NodeDriver.open(node, { silenceLimitMs });
 }
 
@@ -78,7 +79,7 @@ describe('a server that knows no voting scripts any more', () => {
   it('is given new ones each time, since another server may have received the ones before', async () => {
     const nothingLoaded = JOINED.replace('$4\r\nsalt', '$0\r\n');
     const driver = await against((command) => (isQuestion(command) ? ':1\r\n' : nothingLoaded));
-    const others = new RedisLockNode(server!.url);
+    const others = createRedisNode(server!.url);
     const other = await NodeDriver.open(others);
     for (const each of [driver, other]) expect((await each.join()).kind).toBe('joined');
     await others.close();
@@ -116,7 +117,7 @@ describe('a server that accepts and closes', () => {
       socket.destroy();
       return undefined;
     });
-    node = new RedisLockNode(server.url);
+    node = createRedisNode(server.url);
     const driver = await NodeDriver.open(node, { connected: false });
     await eventually(() => expect(times).toBeGreaterThan(3));
     expect(driver.events).toEqual([]);
@@ -136,7 +137,7 @@ describe('a server that says nothing', () => {
 
   it('when it is connected is left after five seconds, with the reason, and tried again', async () => {
     server = await ScriptedRedis.start(() => undefined);
-    node = new RedisLockNode(server.url);
+    node = createRedisNode(server.url);
     const driver = await NodeDriver.open(node, { connected: false });
     const reasons: string[] = [];
     Object.assign(driver, { unreachable: (message: string) => reasons.push(message) });

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { Redis } from 'ioredis';
 import { NodeNames } from '../../lib/core/nodes/node-names.ts';
 import type { LockNames, NodeFacts } from '../../lib/core/nodes/lock-node.ts';
-import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
 import { gateName } from '../../lib/redis/scripts.ts';
 import { REQUIRED_COMMANDS, requiredAclRules } from '../../lib/redis/preflight.ts';
 import { NodeDriver, ballotNow } from '../support/node-driver.ts';
@@ -25,7 +25,7 @@ beforeAll(async () => {
 beforeEach(async () => {
   tests += 1;
   names = new NodeNames('lock:', [`scripts:${tests}`]);
-  driver = await NodeDriver.open(new RedisLockNode(server.url));
+  driver = await NodeDriver.open(createRedisNode(server.url));
   await driver.join();
 });
 afterEach(async () => {
@@ -41,7 +41,7 @@ async function nodeOfUser(rules: string): Promise<NodeDriver> {
   const user = `user${tests}`;
   await admin.call('acl', ['setuser', user, 'reset', 'on', '>secret', ...rules.split(' ')]);
   const url = server.url.replace('//', `//${user}:secret@`);
-  const limited = await NodeDriver.open(new RedisLockNode(url));
+  const limited = await NodeDriver.open(createRedisNode(url));
   ownDrivers.push(limited);
   return limited;
 }
@@ -90,7 +90,7 @@ describe('a join', () => {
     const looks = Array<unknown>(3).fill(expect.stringMatching(/^evalsha/));
     const joining = (joins: NodeDriver) => joinCommands(async () => void (await joins.join()));
     expect((await joining(driver)).slice(-9)).toEqual([...loads, ...looks, JOINS]);
-    const other = await NodeDriver.open(new RedisLockNode(server.url));
+    const other = await NodeDriver.open(createRedisNode(server.url));
     for (const each of [driver, other]) expect(await joining(each)).toEqual([JOINS, ...looks]);
     await other.node.close();
   });
@@ -143,7 +143,7 @@ describe('a server whose clock went back', () => {
   beforeEach(async () => {
     const keyPrefix = `back:${tests}:`;
     [own, other] = [new NodeNames(keyPrefix, ['a']), new NodeNames(keyPrefix, ['b'])];
-    guarded = await NodeDriver.open(new RedisLockNode(server.url, { keyPrefix }));
+    guarded = await NodeDriver.open(createRedisNode(server.url, { keyPrefix }));
     ownDrivers.push(guarded);
     await join();
   });

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { NodeNames } from '../../lib/core/nodes/node-names.ts';
-import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
 import { eventually } from '../support/eventually.ts';
 import { NodeDriver, ballotNow } from '../support/node-driver.ts';
 import { startRedisServers } from '../support/redis-servers/index.ts';
@@ -20,7 +20,7 @@ beforeAll(async () => {
 });
 beforeEach(async () => {
   await admin.flushall();
-  waiter = await NodeDriver.open(new RedisLockNode(server.url));
+  waiter = await NodeDriver.open(createRedisNode(server.url));
   await waiter.join();
 });
 afterEach(() => waiter.node.close());

@@ -4,8 +4,8 @@ import dns from 'node:dns';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { LockEvent } from '../../lib/core/events.ts';
-import type { RedisNodeInput } from '../../lib/redis/connection/connection-source.ts';
-import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import type { RedisNodeInput } from '../../lib/redis/client/client-source.ts';
+import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
 import { useLockModules } from '../security/use-lock-modules.ts';
 import { Balancer } from '../support/balancer.ts';
 import { eventually } from '../support/eventually.ts';
@@ -37,7 +37,7 @@ async function openMovable() {
   let target = servers[0]!;
   const address = closing(await Balancer.open(() => target));
   const events: LockEvent[] = [];
-  const redlock = await openRedlock([new RedisLockNode(address.url)], {
+  const redlock = await openRedlock([createRedisNode(address.url)], {
     ttl: '30s',
     wait: 0,
     onEvent: (event) => void events.push(event),
@@ -147,7 +147,7 @@ describe('a lock whose node leads to another living server', () => {
   it('is lost at once, which the node says; those that this server grants are extended', async () => {
     const [, second] = servers as [RedisServer, RedisServer];
     // It has given locks since before.
-    await openRedlock([new RedisLockNode(second.url)]);
+    await openRedlock([createRedisNode(second.url)]);
     const { redlock, moveTo } = await openMovable();
     const held = await redlock.acquire('held');
     expect(await moveTo(second)).toMatchObject({ upMs: expect.any(Number) });
@@ -163,7 +163,7 @@ describe('a lock whose node leads to another living server', () => {
 
   it('is lost at once also where it is not extended', async () => {
     const [, second] = servers as [RedisServer, RedisServer];
-    await openRedlock([new RedisLockNode(second.url)]);
+    await openRedlock([createRedisNode(second.url)]);
     const { redlock, moveTo } = await openMovable();
     const held = await redlock.acquire('unextended', { extend: false });
     await moveTo(second);
@@ -211,7 +211,7 @@ it('a node that leads to the server of another one gives no locks, until it lead
   const [first, second, third] = servers as [RedisServer, RedisServer, RedisServer];
   let target = second;
   const address = closing(await Balancer.open(() => target));
-  const nodes = [first.url, address.url, third.url].map((url) => new RedisLockNode(url));
+  const nodes = [first.url, address.url, third.url].map((url) => createRedisNode(url));
   const redlock = await openRedlock(nodes, { wait: 0 });
   const stateOfTheSecond = () => redlock.status().nodes[1]!;
   await eventually(() => expect(stateOfTheSecond().state).toBe('voting'));

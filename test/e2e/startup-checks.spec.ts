@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
-import type { RedisNodeInput } from '../../lib/redis/connection/connection-source.ts';
+import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
+import type { RedisNodeInput } from '../../lib/redis/client/client-source.ts';
 import { checkNodes, formatStartupReport } from '../../lib/redis/preflight.ts';
 import { eventually } from '../support/eventually.ts';
 import { NodeDriver } from '../support/node-driver.ts';
@@ -27,7 +27,7 @@ afterAll(() => Promise.all([...servers, evicting, clustered].map((server) => ser
 
 /** The findings on these nodes, as the module gets them. */
 async function findings(inputs: RedisNodeInput[], options: { restartGuard?: boolean } = {}) {
-  const nodes = inputs.map((input) => new RedisLockNode(input));
+  const nodes = inputs.map((input) => createRedisNode(input));
   try {
     const examined = await Promise.all(
       nodes.map(async (node) => ({
@@ -70,7 +70,7 @@ describe('start-up checks on real servers', () => {
           message: expect.stringContaining('is a replica'),
         },
       ]);
-      const node = new RedisLockNode(second.url);
+      const node = createRedisNode(second.url);
       const facts = await (await NodeDriver.open(node)).examine();
       expect(facts).toMatchObject({ connectedReplicas: 1, role: 'master' });
       await node.close();
@@ -113,7 +113,7 @@ describe('start-up checks on real servers', () => {
     const { url, host, port } = servers[0];
     const admin = new Redis(url);
     const factsAs = async (input: RedisNodeInput) => {
-      const node = new RedisLockNode(input);
+      const node = createRedisNode(input);
       const facts = await (await NodeDriver.open(node)).examine();
       await node.close();
       return facts;

@@ -8,8 +8,8 @@ import type { RedisServer } from '../support/redis-servers/index.ts';
 
 const PROGRAM_START = `
 import { Redlock } from './lib/core/redlock.ts';
-import { RedisLockNode } from './lib/redis/redis-lock-node.ts';
-const nodes = process.env.URLS.split(',').map((url) => new RedisLockNode(url));
+import { createRedisNode } from './lib/redis/client/create-redis-node.ts';
+const nodes = process.env.URLS.split(',').map((url) => createRedisNode(url));
 const redlock = new Redlock(nodes, { ttl: 3_000, nodeTimeout: 1_000, wait: '1m', restartGuard: false });
 redlock.open();
 await redlock.ready(60_000);
@@ -98,7 +98,7 @@ describe('a process', () => {
     const link = await Link.open(servers[0]!);
     const ended = await run(
       `
-      const frozen = new Redlock(nodes.map(({ address }) => new RedisLockNode('redis://' + address)));
+      const frozen = new Redlock(nodes.map(({ address }) => createRedisNode('redis://' + address)));
       frozen.open();
       const warm = await frozen.acquire('thaw', { wait: '1m' });
       const waiting = frozen.acquire('thaw', { wait: '1m' });
@@ -127,7 +127,7 @@ describe('a process', () => {
     const keys = ['exit:1', 'exit:2', 'exit:3'];
     const ended = await run(
       `
-      const lasting = new Redlock(process.env.URLS.split(',').map((url) => new RedisLockNode(url)), { ttl: '1m', nodeTimeout: '20s', wait: '1m', restartGuard: false });
+      const lasting = new Redlock(process.env.URLS.split(',').map((url) => createRedisNode(url)), { ttl: '1m', nodeTimeout: '20s', wait: '1m', restartGuard: false });
       lasting.open();
       await lasting.ready(60_000);
       for (const key of ${JSON.stringify(keys)}) await lasting.withLock(key, () => undefined);

@@ -5,10 +5,10 @@ import { isRedlockError } from '../../lib/core/errors.ts';
 import type { Duration } from '../../lib/core/options/duration.ts';
 import type { Redlock } from '../../lib/core/redlock.ts';
 import { JOIN, salted } from '../../lib/redis/joining.ts';
-import { BATCH, VALUES_PER_REQUEST } from '../../lib/redis/batch.ts';
+import { BATCH } from '../../lib/redis/batch.ts';
 import { ACQUIRE, EXTEND, RELEASE } from '../../lib/redis/scripts.ts';
 import type { Script } from '../../lib/redis/scripts.ts';
-import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
 import { eventually } from '../support/eventually.ts';
 import { NodeDriver } from '../support/node-driver.ts';
 import { ScriptedRedis, bulk, isQuestion, JOINED, shakeHands } from '../support/scripted-redis.ts';
@@ -43,9 +43,8 @@ async function serverThat(answers: Answers, place = 0): Promise<ScriptedRedis> {
     if (!/^eval/i.test(name)) return shakeHands(command);
     if (isQuestion(command)) return ':1\r\n';
     if (script !== known(BATCH)) return byScript.get(script) ?? '';
-    const requests = values
-      .slice(Number(keyCount))
-      .filter((_, index) => index % (1 + VALUES_PER_REQUEST) === 0);
+    // A letter, and three values.
+    const requests = values.slice(Number(keyCount)).filter((_, index) => index % 4 === 0);
     const { acquire: a, extend: e, release: r } = answers;
     const replies = requests.map(([letter]) => ({ a, e, r })[letter as 'a' | 'e' | 'r']);
     return `*${replies.length}\r\n${replies.join('')}`;
@@ -183,7 +182,7 @@ describe('a server that breaks the rules of subscriptions', () => {
       return subscriptions === 1 ? rubbish : SUBSCRIBED;
     });
     servers.push(server);
-    const driver = await NodeDriver.open(new RedisLockNode(server.url));
+    const driver = await NodeDriver.open(createRedisNode(server.url));
     driver.node.listen('lock:a');
     await eventually(() => expect(subscriptions).toBe(2));
     await driver.untilListening(1);
@@ -201,7 +200,7 @@ describe('a server that breaks the rules of subscriptions', () => {
         return shakeHands(command);
       });
       servers.push(server);
-      const driver = await NodeDriver.open(new RedisLockNode(server.url));
+      const driver = await NodeDriver.open(createRedisNode(server.url));
       await driver.untilEvents(3);
       expect(driver.events[1]).toBe('closed: the server sent a reply to no request');
       await driver.node.close();

@@ -3,7 +3,8 @@ import { afterEach } from '@jest/globals';
 import type { LockNode } from '../../lib/core/nodes/lock-node.ts';
 import type { RedlockOptions } from '../../lib/core/options/options.ts';
 import { Redlock } from '../../lib/core/redlock.ts';
-import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
+import type { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { eventually } from './eventually.ts';
 
 /** Closes what the returned function was given, after each test. */
@@ -34,5 +35,5 @@ export function useRedlocks(): (
 }
 
 export function redisNodes(servers: readonly { readonly url: string }[]): RedisLockNode[] {
-  return servers.map(({ url }) => new RedisLockNode(url));
+  return servers.map(({ url }) => createRedisNode(url));
 }

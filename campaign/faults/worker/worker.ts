@@ -1,5 +1,5 @@
 import { Redlock } from '../../../lib/core/redlock.ts';
-import { RedisLockNode } from '../../../lib/redis/redis-lock-node.ts';
+import { createRedisNode } from '../../../lib/redis/client/create-redis-node.ts';
 import { HistoryFile } from '../../../test/history/history-file.ts';
 import { historyNow } from '../../../test/history/lock-history.ts';
 import { answerQuestions, programSettings } from '../../../test/support/program.ts';
@@ -41,7 +41,7 @@ function block(durationMs: number): void {
 async function openTools(): Promise<CallerTools> {
   const redlock = new Redlock(
     urls.map((url, node) =>
-      settings.notesVotes ? new NotingNode(url, node, recorder) : new RedisLockNode(url),
+      settings.notesVotes ? new NotingNode(url, node, recorder) : createRedisNode(url),
     ),
     { ...options, ttl: ttlMs, keyPrefix, onEvent: recorder.listen },
     environment,

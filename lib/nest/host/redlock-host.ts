@@ -29,8 +29,8 @@ import {
   watchTimers,
   type StartSettings,
 } from './startup.ts';
-import type { ConnectionSourceOptions } from '../../redis/connection/connection-source.ts';
-import { RedisLockNode } from '../../redis/redis-lock-node.ts';
+import type { ClientSourceOptions } from '../../redis/client/client-source.ts';
+import { createRedisNode } from '../../redis/client/create-redis-node.ts';
 
 /** A test finds them in docs/options.md. */
 export const MODULE_OPTIONS = {
@@ -160,7 +160,7 @@ export class RedlockHost
 }
 
 /** @throws RedlockConfigError when an input is none of these, or a server is listed twice: it would have two votes */
-function createNodes(inputs: readonly NodeInput[], given: ConnectionSourceOptions): LockNode[] {
+function createNodes(inputs: readonly NodeInput[], given: ClientSourceOptions): LockNode[] {
   // The value is not shown: what stands where an array should be may be a URL with a password.
   if (!Array.isArray(inputs) || inputs.length === 0) {
     const fix = "give a non-empty array of Redis servers, for example ['redis://localhost:6379']";
@@ -169,7 +169,7 @@ function createNodes(inputs: readonly NodeInput[], given: ConnectionSourceOption
   const nodes = inputs.map((input: NodeInput, index) =>
     isLockNode(input)
       ? (input.forService?.() ?? input)
-      : new RedisLockNode(input, { ...given, option: `nodes[${index}]` }),
+      : createRedisNode(input, { ...given, option: `nodes[${index}]` }),
   );
   const servers = nodes.map(({ address }) => address.toLowerCase());
   const again = nodes[servers.findIndex((server, index) => servers.indexOf(server) < index)];

@@ -1,4 +1,5 @@
 import type { NodeFailure } from '../../core/nodes/lock-node.ts';
+import { NOT_WRITABLE } from '../wire.ts';
 
 /** Matches errors with which a server refuses a command, or a script before its first write. */
 const NOTHING_WRITTEN =
@@ -15,9 +16,6 @@ const OF_OUR_SCRIPT =
 export function withoutDigests(message: string): string {
   return message.replace(OF_OUR_SCRIPT, '');
 }
-
-/** The text with which ioredis refuses a command that it can't write now. */
-export const NOT_WRITABLE = "Stream isn't writeable";
 
 /** The command was not sent. */
 export function notSent(message: string): NodeFailure {
@@ -66,7 +64,7 @@ export function orErrorReply(error: unknown): Error {
   throw error;
 }
 
-/** ioredis found the stream unwritable and did not queue. */
+/** The command was not sent. */
 export function isNotWritable(error: unknown): boolean {
   return errorMessage(error).startsWith(NOT_WRITABLE);
 }

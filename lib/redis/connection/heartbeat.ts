@@ -1,13 +1,11 @@
-import type { TimerHandle } from '../../core/environment.ts';
-import { systemEnvironment } from '../../core/system-environment.ts';
-import { CONNECT_TIMEOUT_MS } from './connection-source.ts';
+import type { Environment, TimerHandle } from '../../core/environment.ts';
 
+/** The time that TCP and TLS may take, and then the handshake with the server, together. */
+export const CONNECT_TIMEOUT_MS = 5_000;
 /** Silence after which a PING asks for life; give or take a quarter, so that clients do not ask in step. */
 const PING_AFTER_MS = 10_000;
 /** Silence is counted in beats; so many make the limit. A late beat counts once, because we did not read meanwhile. */
 const BEATS = 4;
-
-const { timers, random } = systemEnvironment;
 
 export interface Beating {
   /** An answer is due. */
@@ -27,15 +25,18 @@ export class Heartbeat {
   /** Nothing is due. */
   isResting = false;
   readonly #connection: Beating;
+  readonly #environment: Environment;
   readonly #beatMs: number;
   #timer: TimerHandle;
   #missedBeats = 0;
 
-  constructor(connection: Beating, silenceLimitMs: number) {
+  constructor(connection: Beating, silenceLimitMs: number, environment: Environment) {
     this.#connection = connection;
+    this.#environment = environment;
     this.#beatMs = silenceLimitMs / BEATS;
-    // ioredis limits TCP only: a server that accepts and then says nothing would never be left.
-    this.#timer = timers.set(() => connection.unready(), CONNECT_TIMEOUT_MS);
+    // Without it a server that accepts and then says nothing would never be left.
+    const unready = () => connection.unready();
+    this.#timer = environment.timers.set(unready, CONNECT_TIMEOUT_MS);
   }
 
   /** Call when the connection is ready. */
@@ -46,7 +47,7 @@ export class Heartbeat {
 
   stop(): void {
     this.isResting = false;
-    timers.clear(this.#timer);
+    this.#environment.timers.clear(this.#timer);
   }
 
   /** Notes that something was sent while it was resting: the answer is due. */
@@ -65,17 +66,19 @@ export class Heartbeat {
     this.#wait(() => this.#beat(), this.#beatMs);
     if (this.#missedBeats <= BEATS) return;
     // Data that has arrived while this process did not read is there after the next poll.
-    systemEnvironment.afterPoll(() => {
+    this.#environment.afterPoll(() => {
       if (!this.hasReceived) this.#connection.silent();
     });
   }
 
   #rest(): void {
     this.isResting = true;
-    this.#wait(() => this.#connection.ping(), PING_AFTER_MS * (0.75 + random.fraction() / 2));
+    const share = 0.75 + this.#environment.random.fraction() / 2;
+    this.#wait(() => this.#connection.ping(), PING_AFTER_MS * share);
   }
 
   #wait(next: () => void, delayMs: number): void {
+    const { timers } = this.#environment;
     timers.clear(this.#timer);
     this.#timer = timers.set(next, delayMs, true);
   }

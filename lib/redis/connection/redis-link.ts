@@ -1,15 +1,13 @@
-import type { TimerHandle } from '../../core/environment.ts';
-import { inModuleContext, systemEnvironment } from '../../core/system-environment.ts';
+import type { Environment, TimerHandle } from '../../core/environment.ts';
+import { inModuleContext } from '../../core/system-environment.ts';
 import { errorMessage, isErrorReply } from '../commands/node-failure.ts';
-import type { ConnectionSource } from './connection-source.ts';
+import type { WireSource } from '../wire.ts';
 import { RedisConnection, type ConnectionOwner } from './redis-connection.ts';
 
 const FIRST_RETRY_MS = 50;
 const LAST_RETRY_MS = 1_000;
-/** ioredis closes within its disconnect timeout; should it not say so, no caller waits longer than this. */
+/** Sockets close within milliseconds; should one not say so, no caller waits longer than this. */
 const CLOSE_TIMEOUT_MS = 1_000;
-
-const { timers, random } = systemEnvironment;
 
 export interface RedisLinkListener {
   opened(connection: RedisConnection): void;
@@ -25,6 +23,9 @@ export interface RedisLinkListener {
   spoke?(): void;
   /** Resolves when the server answered on this second connection, rejects when it refused. */
   prove(connection: RedisConnection): Promise<unknown>;
+  /** The server says that it is no primary. */
+  demoted?(message: string): void;
+  message?(channel: string, text: string): void;
 }
 
 /**
@@ -33,9 +34,8 @@ export interface RedisLinkListener {
  * execute what the first one carried, so nothing is given up.
  */
 export class RedisLink implements ConnectionOwner {
-  /** The connection, when commands can be written. */
-  connection: RedisConnection | undefined;
-  readonly #source: ConnectionSource;
+  readonly #source: WireSource;
+  readonly #environment: Environment;
   readonly #listener: RedisLinkListener;
   /** Problem of the last attempt to connect that ended. */
   #problem: string | undefined;
@@ -43,27 +43,33 @@ export class RedisLink implements ConnectionOwner {
   #silenceLimitMs: number | undefined;
   #current: RedisConnection | undefined;
   #successor: RedisConnection | undefined;
-  /** The successor that is wanted also where the first one answers. */
-  #renewal: RedisConnection | undefined;
   /** Connections that have not ended, also those given up. */
   readonly #open = new Set<RedisConnection>();
   #failures = 0;
   #timer: TimerHandle;
   #isClosed = false;
+  #holdsProcess = true;
 
-  constructor(source: ConnectionSource, listener: RedisLinkListener) {
+  constructor(source: WireSource, environment: Environment, listener: RedisLinkListener) {
     this.#source = source;
+    this.#environment = environment;
     this.#listener = listener;
+  }
+
+  /** The connection, when commands can be written. */
+  get connection(): RedisConnection | undefined {
+    return this.#current?.heartbeat.hasStarted ? this.#current : undefined;
   }
 
   /** Reason why there is no connection. */
   get problem(): string {
-    if (this.#current?.client.status === 'wait') return 'credentials() has not answered yet';
-    if (this.#problem !== undefined) return this.#problem;
-    if (this.#current?.client.stream?.connecting !== false) return 'not connected yet';
-    return this.#source.usesTls
-      ? 'no answer to the TLS handshake: does the server speak TLS on this port? Else write redis://'
-      : 'the server accepted the connection but has not answered yet: it is frozen, or is still loading its data';
+    return this.#problem ?? this.#current?.problem ?? 'not connected yet';
+  }
+
+  /** Whether connections, and the pauses before the next one, keep this process alive. */
+  hold(isHeld: boolean): void {
+    this.#holdsProcess = isHeld;
+    if (isHeld) this.connection?.hold(true);
   }
 
   /** Starts connecting, unless it has. */
@@ -76,6 +82,7 @@ export class RedisLink implements ConnectionOwner {
   /** Resolves when every socket is closed. */
   async close(): Promise<void> {
     this.#isClosed = true;
+    const { timers } = this.#environment;
     timers.clear(this.#timer);
     for (const connection of this.#open) connection.close();
     await new Promise<void>((resolve) => {
@@ -95,15 +102,14 @@ export class RedisLink implements ConnectionOwner {
     if (connection === undefined || this.#successor !== undefined) return;
     connection.heartbeat.isSilent = true;
     connection.ping();
-    inModuleContext(() => this.#connect());
-    this.#renewal = this.#successor;
+    inModuleContext(() => this.#connect(true));
   }
 
   ready(connection: RedisConnection): void {
+    if (!this.#holdsProcess) connection.hold(false);
     if (connection === this.#successor) return this.#prove(connection);
     this.#failures = 0;
-    this.#problem = connection.problem;
-    this.connection = connection;
+    this.#problem = undefined;
     this.#listener.opened(connection);
   }
 
@@ -113,7 +119,7 @@ export class RedisLink implements ConnectionOwner {
       this.#connectLater();
     }
     if (connection !== this.#current) return;
-    this.#current = this.connection = undefined;
+    this.#current = undefined;
     this.#problem = connection.problem;
     const successor = this.#successor;
     this.#successor = undefined;
@@ -132,24 +138,38 @@ export class RedisLink implements ConnectionOwner {
   spoke(connection: RedisConnection): void {
     if (connection !== this.#current) return;
     this.#failures = 0;
-    if (this.#successor !== this.#renewal) this.#successor?.drop('not needed');
+    if (this.#successor?.isRenewal === false) this.#successor.drop('not needed');
     this.#listener.spoke?.();
   }
 
+  demoted(message: string): void {
+    this.#listener.demoted?.(message);
+  }
+
+  message(channel: string, text: string): void {
+    this.#listener.message?.(channel, text);
+  }
+
   /** The first connection, or a second one while the first is silent. */
-  #connect(): void {
-    timers.clear(this.#timer);
+  #connect(isRenewal = false): void {
+    this.#environment.timers.clear(this.#timer);
     this.#timer = undefined;
     if (this.#isClosed || this.#current?.heartbeat.isSilent === false) return;
     let connection: RedisConnection;
     try {
-      connection = new RedisConnection(this.#source, this, this.#silenceLimitMs!);
+      connection = new RedisConnection(
+        this.#source,
+        this,
+        this.#silenceLimitMs!,
+        this.#environment,
+      );
     } catch (error) {
       this.#problem = this.#source.conceal(errorMessage(error));
       this.#connectLater();
       this.#listener.failed?.(this.problem);
       return;
     }
+    connection.isRenewal = isRenewal;
     if (this.#current === undefined) this.#current = connection;
     else this.#successor = connection;
     this.#open.add(connection);
@@ -159,7 +179,7 @@ export class RedisLink implements ConnectionOwner {
   #prove(successor: RedisConnection): void {
     this.#listener.prove(successor).then(
       // Data that the first one has received is known after the next poll.
-      () => systemEnvironment.afterPoll(() => void this.#replaceBy(successor)),
+      () => this.#environment.afterPoll(() => void this.#replaceBy(successor)),
       () => successor.drop('refused'),
     );
   }
@@ -168,14 +188,13 @@ export class RedisLink implements ConnectionOwner {
     const first = this.#current;
     if (successor !== this.#successor || first === undefined || !successor.isUsable) return;
     this.#successor = undefined;
-    this.#current = this.connection = successor;
+    this.#current = successor;
     this.#failures = 0;
     // Release must not overtake its vote: nothing is written before the first one has answered everything, this last.
     successor.isHeldBack = !first.heartbeat.isSilent;
     if (successor.isHeldBack) this.#listener.replaced?.(successor);
     const isWhole =
-      successor.isHeldBack &&
-      (await first.ask((client) => client.ping()).then(() => true, isErrorReply));
+      successor.isHeldBack && (await first.ask('ping').then(() => true, isErrorReply));
     if (first.heartbeat.isSilent)
       first.drop('given up: it was silent, and a second connection was answered');
     if (
@@ -187,7 +206,7 @@ export class RedisLink implements ConnectionOwner {
           ? 'another server answers at its address, or it was a replica meanwhile'
           : first.problem,
       );
-      this.#problem = successor.problem;
+      this.#problem = undefined;
       if (!this.#isClosed) this.#listener.opened(successor);
     }
     successor.isHeldBack = false;
@@ -199,8 +218,9 @@ export class RedisLink implements ConnectionOwner {
     if (this.#isClosed) return;
     const longest = Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 2 ** this.#failures);
     this.#failures = Math.min(this.#failures + 1, 10);
+    const { timers, random } = this.#environment;
     timers.clear(this.#timer);
     const pauseMs = longest * (0.5 + random.fraction() / 2);
-    this.#timer = timers.set(() => this.#connect(), pauseMs, !this.#source.holdsProcess);
+    this.#timer = timers.set(() => this.#connect(), pauseMs, !this.#holdsProcess);
   }
 }

@@ -2,7 +2,7 @@ import { setImmediate as afterPoll } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { NodeNames } from '../../../lib/core/nodes/node-names.ts';
 import { Redlock } from '../../../lib/core/redlock.ts';
-import { RedisLockNode } from '../../../lib/redis/redis-lock-node.ts';
+import { createRedisNode } from '../../../lib/redis/client/create-redis-node.ts';
 import { gateName } from '../../../lib/redis/scripts.ts';
 import { answerQuestions, programSettings } from '../../support/program.ts';
 import { countWrites } from '../../support/count-writes.ts';
@@ -50,7 +50,7 @@ async function count({ name, nodes }: CountingQuestion): Promise<Counts> {
   const scenario: CountedScenario = COUNTED[name];
   const servers = ports.slice(0, nodes).map((port) => new ServerCounters(port));
   const redlock = new Redlock(
-    ports.slice(0, nodes).map((port) => new RedisLockNode(`redis://127.0.0.1:${port}`)),
+    ports.slice(0, nodes).map((port) => createRedisNode(`redis://127.0.0.1:${port}`)),
     {
       restartGuard: false,
       identity: false,

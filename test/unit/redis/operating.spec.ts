@@ -1,4 +1,5 @@
 import { afterEach, expect, it, jest } from '@jest/globals';
+import { systemEnvironment } from '../../../lib/core/system-environment.ts';
 import type { RedisConnection } from '../../../lib/redis/connection/redis-connection.ts';
 import { IdentityKeeper } from '../../../lib/redis/operating.ts';
 
@@ -8,12 +9,12 @@ it('what a process says of itself is on the server until it closes, also while a
   jest.useFakeTimers();
   let endsAtMs = 0;
   let isConnected = true;
-  const set = (_name: string, _text: string, _px: string, lifeMs: number) => {
+  const ask = (_set: string, _name: string, _text: string, _px: string, lifeMs: number) => {
     endsAtMs = Date.now() + lifeMs;
     return Promise.resolve();
   };
-  const connection = { ask: (send: (client: object) => unknown) => send({ set }) };
-  const keeper = new IdentityKeeper();
+  const connection = { ask };
+  const keeper = new IdentityKeeper(systemEnvironment);
   keeper.keep({ name: 'name', text: 'text' }, () =>
     isConnected ? (connection as unknown as RedisConnection) : undefined,
   );

@@ -3,7 +3,7 @@ import { Redis } from 'ioredis';
 import type { LockEvent } from '../../../../lib/core/events.ts';
 import type { RedlockOptions } from '../../../../lib/core/options/options.ts';
 import { Redlock } from '../../../../lib/core/redlock.ts';
-import { RedisLockNode } from '../../../../lib/redis/redis-lock-node.ts';
+import { createRedisNode } from '../../../../lib/redis/client/create-redis-node.ts';
 import { startRedisServers } from '../../../support/redis-servers/index.ts';
 import type { RedisServer } from '../../../support/redis-servers/index.ts';
 import { useRedisServers } from '../../../support/redis-servers/use-redis-servers.ts';
@@ -45,7 +45,7 @@ export class RedisCluster {
   /** A process that all running servers have joined. ttl 2 s and no restart guard unless asked for. */
   async process(options: RedlockOptions = {}): Promise<RedisProcess> {
     const events: LockEvent[] = [];
-    const nodes = this.servers.map(({ url }) => new RedisLockNode(url));
+    const nodes = this.servers.map(({ url }) => createRedisNode(url));
     const redlock = new Redlock(nodes, {
       ttl: '2s',
       restartGuard: false,

@@ -2,7 +2,7 @@ import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from '@jest/globals';
 import { Cluster, Redis } from 'ioredis';
 import { RedlockConfigError } from '../../../lib/core/errors.ts';
-import { ConnectionSource } from '../../../lib/redis/connection/connection-source.ts';
+import { ClientSource } from '../../../lib/redis/client/client-source.ts';
 
 describe('the address', () => {
   it.each([
@@ -32,9 +32,9 @@ describe('the address', () => {
     [new Cluster(['redis://:hunter2@h:7'], { lazyConnect: true }), 'cluster at h:7'],
     [new Cluster([{ host: 'h' }], { lazyConnect: true }), 'cluster at h:6379'],
   ])('of %p is %s, without credentials', (input, address) => {
-    const source = new ConnectionSource(input as string, { keyPrefix: '{lock}:' });
+    const source = new ClientSource(input as string, { keyPrefix: '{lock}:' });
     expect(source.address).toBe(address);
-    expect(source.create().status).toBe('wait');
+    expect(source.create().client.status).toBe('wait');
   });
 });
 
@@ -48,7 +48,7 @@ describe('the clients', () => {
       connectionName: 'mine',
       tls: { servername: 'sni' },
     };
-    const source = new ConnectionSource({
+    const source = new ClientSource({
       ...kept,
       keyPrefix: 'app:',
       commandTimeout: 5,
@@ -59,7 +59,7 @@ describe('the clients', () => {
       replyMapping: 'resp3',
       protocol: 3,
     });
-    const { options, status } = source.create();
+    const { options, status } = source.create().client;
     expect(status).toBe('wait');
     expect(options).toMatchObject({
       ...kept,
@@ -78,10 +78,10 @@ describe('the clients', () => {
   });
 
   it('are not changed by options in the query of a URL', () => {
-    const source = new ConnectionSource(
+    const source = new ClientSource(
       'redis://h:1?enableOfflineQueue=true&keyPrefix=x:&lazyConnect=',
     );
-    expect(source.create().options).toMatchObject({
+    expect(source.create().client.options).toMatchObject({
       enableOfflineQueue: false,
       keyPrefix: '',
       host: 'h',
@@ -89,18 +89,10 @@ describe('the clients', () => {
     expect(source.ignoredKeyPrefix).toBe('x:');
   });
 
-  it('ask another Sentinel first each time, because one of them may be frozen', () => {
-    const sentinels = ['a', 'b', 'c'].map((host) => ({ host }));
-    const source = new ConnectionSource({ sentinels, name: 'm' });
-    const orders = sentinels.map(() => source.create().options.sentinels!.map(({ host }) => host));
-    expect(new Set(orders.map(([first]) => first)).size).toBe(3);
-    for (const order of orders) expect(new Set(order)).toEqual(new Set(['a', 'b', 'c']));
-  });
-
   it('leave the client they were made from as it was', () => {
     const client = new Redis({ lazyConnect: true, keyPrefix: 'app:', maxRetriesPerRequest: 7 });
     const before = { ...client.options };
-    const made = new ConnectionSource(client).create();
+    const made = new ClientSource(client).create().client;
     expect(made).not.toBe(client);
     expect(client.options).toEqual(before);
     expect(client.status).toBe('wait');
@@ -188,7 +180,7 @@ describe('refused', () => {
   ] as [unknown, RegExp, string?][])('%p', (...[input, message, keyPrefix]) => {
     let thrown: unknown;
     try {
-      new ConnectionSource(input as string, keyPrefix === undefined ? {} : { keyPrefix });
+      new ClientSource(input as string, keyPrefix === undefined ? {} : { keyPrefix });
     } catch (error) {
       thrown = error;
     }
@@ -204,21 +196,21 @@ it.each([
   'redis://h?tls=true&password=p&db=2&family=6',
   'redis://h?socket_timeout=5&ssl_cert_reqs=none&pool_size=10&client_name=a&timeout=3&protocol=3',
 ])('the query of a URL may have names of another client that reads it: %s', (url) => {
-  expect(() => new ConnectionSource(url)).not.toThrow();
+  expect(() => new ClientSource(url)).not.toThrow();
 });
 
 describe('messages', () => {
   it('lose the password and what is too long', () => {
-    const source = new ConnectionSource('redis://:p%40ss@h');
+    const source = new ClientSource('redis://:p%40ss@h');
     expect(source.conceal("ERR unknown command 'AUTH' beginning with: 'p@ss'")).not.toContain(
       'p@ss',
     );
     expect(source.conceal('x'.repeat(10_000)).length).toBeLessThan(600);
-    expect(new ConnectionSource('redis://h').conceal('unchanged')).toBe('unchanged');
+    expect(new ClientSource('redis://h').conceal('unchanged')).toBe('unchanged');
   });
 
   it('have no line breaks', () => {
-    const source = new ConnectionSource('redis://:p%0As@h');
+    const source = new ClientSource('redis://:p%0As@h');
     expect(source.conceal('one\n  two p\ns\r\n')).toBe('one two ***');
   });
 });

@@ -1,12 +1,12 @@
-import { Cluster, Command, Redis } from 'ioredis';
+import { Cluster, Redis } from 'ioredis';
 import type { ClusterNode, ClusterOptions, RedisOptions } from 'ioredis';
 import { RedlockConfigError } from '../../core/errors.ts';
 import { checkOptionNames, kindOf } from '../../core/options/option-names.ts';
 import { errorMessage } from '../commands/node-failure.ts';
-import { wireCommandOf } from '../commands/script-command.ts';
-import type { CommandClass, WireCommandClass } from '../commands/script-command.ts';
-import { clusterConnector } from './cluster-connector.ts';
-import { nameFoundServers, withName } from './server-name.ts';
+import type { WireListener, WireSource } from '../wire.ts';
+import { ClientWire } from './client-wire.ts';
+import { findBySentinels, findInCluster } from './find-primary.ts';
+import { ServerSocket, withName, type FindServer } from './server-socket.ts';
 
 /** An ioredis client, possibly of another copy or version of ioredis. It is only duplicated. */
 export interface RedisInstance {
@@ -39,7 +39,7 @@ const CREDENTIALS = ['username', 'password', 'tls'] satisfies (keyof NodeCredent
 /** Returns what the next connection to a node takes. @param address the node, as messages name it */
 export type CredentialsSource = (address: string) => NodeCredentials | Promise<NodeCredentials>;
 
-export interface ConnectionSourceOptions {
+export interface ClientSourceOptions {
   /** The name of the input in messages. @default 'nodes' */
   readonly option?: string;
   /** The prefix of all names, whose slot leads to a server of a cluster. @default that of `REDLOCK_DEFAULTS` */
@@ -47,9 +47,6 @@ export interface ConnectionSourceOptions {
   /** Asked before each connection. @default the credentials in the input */
   readonly credentials?: CredentialsSource | undefined;
 }
-
-/** The time that TCP and TLS may take, and then the handshake with the server. */
-export const CONNECT_TIMEOUT_MS = 5_000;
 
 /**
  * Options that the protocol needs of a client: one connection and then no more (we reconnect ourselves), nothing queued, nothing
@@ -59,11 +56,6 @@ const OVERRIDES = {
   lazyConnect: true,
   enableReadyCheck: true,
   role: 'master',
-  sentinelRetryStrategy: () => null,
-  sentinelCommandTimeout: 1_000,
-  // The detector's clients of the sentinels outlive a connection that the server ends, and print each refused connection.
-  failoverDetector: false,
-  enableTLSForSentinelMode: true,
   maxLoadingRetryTime: 250,
   retryStrategy: () => null,
   reconnectOnError: null,
@@ -72,7 +64,7 @@ const OVERRIDES = {
   autoResendUnfulfilledCommands: false,
   autoResubscribe: false,
   enableAutoPipelining: false,
-  connectTimeout: CONNECT_TIMEOUT_MS,
+  connectTimeout: 5_000,
   disconnectTimeout: 50,
   commandTimeout: undefined,
   socketTimeout: undefined,
@@ -95,29 +87,21 @@ const OVERRIDES = {
 const KEPT_SECRETS = 4;
 
 /** Makes the clients of one node, each good for one connection. */
-export class ConnectionSource {
-  /** The host and the port, or the path of a socket; of Sentinel and clusters those of the first server that is asked. */
+export class ClientSource implements WireSource {
   readonly address: string;
-  /** The key prefix of the input, which locks don't use; empty when there is none. */
   readonly ignoredKeyPrefix: string;
-  /** Commands for the copy of ioredis that the clients are of. */
-  readonly WireCommand: WireCommandClass;
-  /** Receives the message when its server says that it is no primary. */
-  onDemoted: ((message: string) => void) | undefined;
-  /** Whether a client was ready once. */
-  hasConnected = false;
-  /** Whether connections, and the pauses before the next one, keep this process alive. */
-  holdsProcess = true;
   readonly foundBy?: 'sentinel' | 'cluster';
+  /** A client was ready once. */
+  hasConnected = false;
+  readonly #find: FindServer;
   readonly #template: RedisInstance;
   readonly #credentials: CredentialsSource | undefined;
   #secrets: readonly unknown[] = [];
-  #creations = 0;
 
   /** @throws RedlockConfigError when the input is not a Redis node, or is a cluster and the key prefix has no hash tag */
   constructor(
     input: RedisNodeInput,
-    { option = 'nodes', keyPrefix = '', credentials }: ConnectionSourceOptions = {},
+    { option = 'nodes', keyPrefix = '', credentials }: ClientSourceOptions = {},
   ) {
     this.#credentials = credentials;
     // The value is left out, because it may hold a password.
@@ -128,42 +112,52 @@ export class ConnectionSource {
       throw new RedlockConfigError('keyPrefix', keyPrefix, fix);
     }
     this.#template =
-      cluster === undefined
-        ? templateOf(input, refused)
-        : templateOfCluster(cluster, keyPrefix, refused);
+      cluster === undefined ? templateOf(input, refused) : templateOfCluster(cluster, refused);
     const options = this.#template.options as RedisOptions;
     if (cluster !== undefined) this.foundBy = 'cluster';
     else if (options.sentinels) this.foundBy = 'sentinel';
     // ioredis ends the process by its select of another one.
     if (options.db != null && !(Number.isInteger(options.db) && options.db >= 0))
       throw refused('a node with a wrong db', 'give the number of a database, from 0');
-    const { Command: OwnCommand = Command } = this.#template.constructor as Partial<typeof Redis>;
-    this.WireCommand = wireCommandOf(OwnCommand as unknown as CommandClass);
     this.address = addressOf(options, this.foundBy);
     this.ignoredKeyPrefix = typeof options.keyPrefix === 'string' ? options.keyPrefix : '';
+    this.#find =
+      cluster !== undefined
+        ? findInCluster(cluster, keyPrefix)
+        : this.foundBy === 'sentinel'
+          ? findBySentinels(this.#template)
+          : async (given) => ({ ...given, tls: withName(given.tls, this.host) });
+    // A mock makes no socket.
+    if (this.create().socket === undefined) throw refused(...NO_CLIENT);
   }
 
   get usesTls(): boolean {
     return Boolean((this.#template.options as RedisOptions).tls);
   }
 
-  /** The name or the IP address that leads to the server; undefined where others say which server it is, or it is a socket. */
   get host(): string | undefined {
     const { host, path } = this.#template.options as RedisOptions;
     return this.foundBy === undefined && !path ? host : undefined;
   }
 
-  /** A client that has not connected yet. @param host in place of that of the node */
-  create(host = this.host): Redis {
-    const { sentinels, tls } = this.#template.options as RedisOptions;
-    const where = host === undefined ? {} : { host, tls: withName(tls, this.host) };
-    if (!sentinels) return this.#template.duplicate({ ...OVERRIDES, ...where }) as Redis;
-    // The Sentinels take turns in being asked first, because one of them may be frozen.
-    const first = this.#creations++ % sentinels.length;
-    const turned = [...sentinels.slice(first), ...sentinels.slice(0, first)];
-    const client = this.#template.duplicate({ ...OVERRIDES, sentinels: turned }) as Redis;
-    nameFoundServers(client);
-    return client;
+  connect(listener: WireListener, host = this.host): ClientWire {
+    return new ClientWire(this, listener, host);
+  }
+
+  /** A client that has not connected yet, good for one connection, and its socket. @param host in place of that of the node */
+  create(host = this.host): { readonly client: Redis; readonly socket: ServerSocket | undefined } {
+    const [find, isFound] = [this.#find, this.foundBy !== undefined];
+    const sockets: ServerSocket[] = [];
+    const Connector = class extends ServerSocket {
+      constructor(options: RedisOptions) {
+        super(options, find, isFound);
+        sockets.push(this);
+      }
+    };
+    const where = host === undefined ? {} : { host };
+    const override = { ...OVERRIDES, ...where, sentinels: undefined, Connector };
+    const client = this.#template.duplicate(override) as Redis;
+    return { client, socket: sockets[0] };
   }
 
   /** Gives a client what its server asks for now. Undefined: there is nothing to wait for. */
@@ -199,6 +193,10 @@ export class ConnectionSource {
 
 type Refusal = (shown: string, fix: string) => RedlockConfigError;
 
+const NO_CLIENT = [
+  'a client not of ioredis, such as a mock',
+  'in tests without Redis use createMemoryNodes of nestjs-fenced-lock/testing',
+] as const;
 const FORMS = 'each is a URL (redis://host:port), ioredis options, or an ioredis client';
 
 function templateOf(input: RedisNodeInput, refused: Refusal): RedisInstance {
@@ -207,10 +205,9 @@ function templateOf(input: RedisNodeInput, refused: Refusal): RedisInstance {
     throw refused(kindOf(input), FORMS);
   if (!('duplicate' in input) || typeof input.duplicate !== 'function')
     return templateOfOptions({ ...(input as RedisOptions) }, refused);
-  const inTests = 'in tests without Redis use createMemoryNodes of nestjs-fenced-lock/testing';
-  if (!('connector' in input)) throw refused('a client not of ioredis, such as a mock', inTests);
-  checkServer(input.options, refused);
-  return input;
+  if (!('options' in input)) throw refused(...NO_CLIENT);
+  checkServer(input.options as RedisOptions, refused);
+  return input as RedisInstance;
 }
 
 function templateOfOptions(options: RedisOptions, refused: Refusal): RedisInstance {
@@ -227,14 +224,13 @@ function clusterOf(input: RedisNodeInput): Cluster | undefined {
 }
 
 /** The first server of the cluster stands for all in messages. */
-function templateOfCluster(cluster: Cluster, keyPrefix: string, refused: Refusal): RedisInstance {
+function templateOfCluster(cluster: Cluster, refused: Refusal): RedisInstance {
   const { redisOptions = {}, keyPrefix: ignored = redisOptions.keyPrefix } = cluster.options;
   const [first] = (cluster as unknown as { readonly startupNodes: readonly ClusterNode[] })
     .startupNodes;
   const { host, port } = typeof first === 'string' ? optionsOf(first, refused) : Object(first);
   checkServer({ host: host ?? 'localhost' }, refused);
-  const Connector = clusterConnector(cluster, keyPrefix);
-  const options = { ...redisOptions, ...OVERRIDES, keyPrefix: ignored, host, port, Connector };
+  const options = { ...redisOptions, ...OVERRIDES, keyPrefix: ignored, host, port };
   return new Redis({ ...options, path: undefined } as RedisOptions);
 }
 
@@ -281,7 +277,7 @@ function optionsOf(given: string, refused: Refusal): RedisOptions {
   );
 }
 
-function addressOf(options: RedisOptions, foundBy?: ConnectionSource['foundBy']): string {
+function addressOf(options: RedisOptions, foundBy?: ClientSource['foundBy']): string {
   const { sentinels, name } = options;
   if (foundBy === 'sentinel') {
     // The address is the same in all processes, in whatever order they name the Sentinels.

@@ -1,0 +1,128 @@
+import type { Redis } from 'ioredis';
+import { inModuleContext } from '../../core/system-environment.ts';
+import { errorMessage } from '../commands/node-failure.ts';
+import type { Wire, WireCommand, WireListener } from '../wire.ts';
+import type { ClientSource } from './client-source.ts';
+import type { ServerSocket } from './server-socket.ts';
+
+const UNANSWERED =
+  'the server accepted the connection but did not answer: it is frozen, is still loading its data, or has no TLS on this port';
+const NO_TLS =
+  'no answer to the TLS handshake: does the server speak TLS on this port? Else write redis://';
+const CLOSED = 'the connection was closed';
+const SHUT =
+  ' before its first answer: no Redis answers there, or it speaks TLS on this port; then write rediss://';
+const SHUT_TO_TLS =
+  ': does it speak TLS on this port, and does it serve this host name (SNI)? For another name give tls: { servername }';
+
+/** A client of ioredis that is good for one connection, used by its public API. */
+export class ClientWire implements Wire {
+  readonly closed: Promise<unknown>;
+  readonly #client: Redis;
+  readonly #socket: ServerSocket;
+  readonly #source: ClientSource;
+  readonly #listener: WireListener;
+  #wasReady = false;
+  #isAuthorized = false;
+  #error = '';
+
+  /** Called in the context of the module: sockets keep the one in which they were made. @throws what the client throws that can't be made */
+  constructor(source: ClientSource, listener: WireListener, host: string | undefined) {
+    const { client, socket } = source.create(host);
+    this.#source = source;
+    this.#listener = listener;
+    this.#client = client;
+    this.#socket = socket!;
+    socket!.onData = () => listener.received();
+    client.on('error', (error: unknown) => inModuleContext(() => this.#failed(error)));
+    client.once('ready', () => inModuleContext(() => this.#ready()));
+    this.closed = new Promise((resolve) => client.once('end', resolve));
+    client.once('end', () => inModuleContext(() => listener.ended()));
+    // A client that was given up meanwhile must not connect.
+    const connect = () => {
+      this.#isAuthorized = true;
+      return client.status === 'wait' ? client.connect() : undefined;
+    };
+    const connected = source.authorize(client)?.then(connect) ?? connect();
+    connected?.catch((error: unknown) => this.#failed(error));
+  }
+
+  get problem(): string {
+    if (this.#error !== '') return this.#error + this.#shut();
+    if (this.#wasReady || this.#client.status === 'end') return CLOSED + this.#shut();
+    if (!this.#isAuthorized) return 'credentials() has not answered yet';
+    const { socket } = this.#socket;
+    if (socket === undefined) return 'nobody has answered yet which server is the primary';
+    if (socket.connecting) return 'not connected yet';
+    return this.#source.usesTls && socket.bytesRead === 0 ? NO_TLS : UNANSWERED;
+  }
+
+  get isReady(): boolean {
+    return this.#wasReady && this.#client.status === 'ready';
+  }
+
+  get isAsked(): boolean {
+    return this.#socket.guard.due > 0;
+  }
+
+  get remoteAddress(): string | undefined {
+    return this.#socket.socket?.remoteAddress;
+  }
+
+  write(commands: readonly WireCommand[]): void {
+    const { socket } = this.#socket;
+    socket?.cork();
+    inModuleContext(() => {
+      for (const command of commands) {
+        this.#client.call(...(command.words as [string, ...string[]])).then(
+          (reply) => command.answered(reply),
+          (error: unknown) => command.refused(error),
+        );
+      }
+    });
+    socket?.uncork();
+  }
+
+  subscribe(channel: string): Promise<unknown> {
+    this.#client.on('message', (from: string, text: string) =>
+      inModuleContext(() => this.#listener.message(from, text)),
+    );
+    this.#socket.guard.isForMessages = true;
+    return this.#client.subscribe(channel);
+  }
+
+  hold(isHeld: boolean): void {
+    if (isHeld) this.#socket.socket?.ref();
+    else this.#socket.socket?.unref();
+  }
+
+  close(): void {
+    inModuleContext(() => this.#client.disconnect());
+  }
+
+  #ready(): void {
+    if (this.#client.status !== 'ready') return;
+    this.#wasReady = this.#source.hasConnected = true;
+    this.#error = '';
+    this.#listener.ready();
+  }
+
+  #failed(error: unknown): void {
+    const message = errorMessage(error);
+    // What follows the first error follows from it.
+    if (this.#error === '' && !message.startsWith('Connection is closed.'))
+      this.#error = this.#source.conceal(message);
+    // ioredis goes on after some refusals (a SELECT, in version 5 also an AUTH), in the wrong database or as another user.
+    if (!this.#wasReady) this.close();
+  }
+
+  /** The server has never sent anything, and closed it; as one does that waits for the handshake of TLS. */
+  #shut(): string {
+    const { socket } = this.#socket;
+    if (this.#source.hasConnected || this.#client.status !== 'end') return '';
+    const advice = this.#source.usesTls ? SHUT_TO_TLS : SHUT;
+    if (/before secure TLS connection was established/.test(this.#error)) return advice;
+    const isClosed = this.#error === '' || /\b(ECONNRESET|EPIPE)\b/.test(this.#error);
+    return socket?.bytesRead === 0 && isClosed ? advice : '';
+  }
+}
