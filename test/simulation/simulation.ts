@@ -4,8 +4,9 @@ import { playBoundary } from './families/boundary.ts';
 import { Caller } from './world/caller.ts';
 import { checkKept, checkRun } from './checks/check-run.ts';
 import { ClientProcess } from './world/client-process.ts';
-import type { Plan } from './families/plan.ts';
-import { MAX_REMEMBERED } from './network/simulated-connection.ts';
+import { guardMsOf, type Plan } from './families/plan.ts';
+import { startMsOf } from './families/plan-faults.ts';
+import { MAX_REMEMBERED } from './network/simulated-wire.ts';
 import { playReballots } from './families/reballots.ts';
 import { watchPasses } from './checks/pass-check.ts';
 import { watchSleepers } from './checks/sleep-check.ts';
@@ -59,7 +60,7 @@ class Simulation implements Fleet {
     if (plan.family === 'turns') watchPasses(this.context);
     if (plan.family === 'boundary') await playBoundary(this.context, this.clients);
     else if (plan.family === 'reballots') await playReballots(this.context, this.clients);
-    else await world.runUntil(plan.maxTtlMs + plan.durationMs);
+    else await world.runUntil(startMsOf(plan) + plan.durationMs);
     if (plan.family === 'detached') await checkKept(this.context);
     this.#heal();
     await this.#finishWork();
@@ -150,7 +151,7 @@ class Simulation implements Fleet {
     const paths = this.clients.flatMap(({ nodes }) => nodes.map(({ ends }) => ends.path));
     await world.runUntil(Math.max(world.nowMs, ...paths.map((path) => path.arrivedAtMs)));
     const waitMs =
-      (plan.guard ? plan.maxTtlMs : 0) +
+      guardMsOf(plan) +
       2 * plan.maxTtlMs +
       this.#clockBackMs() +
       RECOVERY_MS +

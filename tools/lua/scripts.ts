@@ -1,6 +1,7 @@
 // npm run compile:scripts: writes the scripts, compiled, for the servers in memory.
 import { writeFileSync } from 'node:fs';
 import { runInThisContext } from 'node:vm';
+import { BATCH } from '../../lib/redis/batch.ts';
 import { JOIN } from '../../lib/redis/joining.ts';
 import { REVOKE } from '../../lib/redis/operating.ts';
 import { ACQUIRE, EXTEND, INSPECT, RELEASE, WAIT } from '../../lib/redis/scripts.ts';
@@ -8,7 +9,7 @@ import type { LuaScript } from '../../lib/testing/memory/lua-runtime.ts';
 import { compileLua } from './compile-lua.ts';
 
 /** The scripts that servers in memory run, by the names under which they are exported. */
-export const SCRIPTS = {
+const SHIPPED = {
   join: JOIN,
   acquire: ACQUIRE,
   extend: EXTEND,
@@ -18,11 +19,14 @@ export const SCRIPTS = {
   revoke: REVOKE,
 };
 
+/** All scripts: only connections send several requests as one. */
+export const SCRIPTS = { ...SHIPPED, batch: BATCH };
+
 export const COMPILED = 'lib/testing/memory/compiled-scripts.ts';
 
 /** The text of the module that is shipped. */
 export function compiledModule(): string {
-  const scripts = Object.entries(SCRIPTS).map(
+  const scripts = Object.entries(SHIPPED).map(
     ([name, { text }]) => `export const ${name}: LuaScript = ${compileLua(text)};\n`,
   );
   return `// Written by \`npm run compile:scripts\` from the scripts in lib/redis; not to be edited.

@@ -18,6 +18,9 @@ export type ServerInfo = (section: string) => string;
 /** Delivers a message to those that subscribed to a channel, and returns how many they are. */
 type Publish = (channel: string, message: string) => number;
 
+/** Returns the error with which a command is refused at the moment; undefined where it is not. */
+type Refusal = (name: string) => string | undefined;
+
 /** How many arguments a command takes, at least and at most. */
 const ARGUMENTS: Readonly<Record<string, readonly [least: number, most: number]>> = {
   GET: [1, 1],
@@ -51,12 +54,19 @@ export class MemoryRedis {
   readonly #clock: () => number;
   readonly #info: ServerInfo;
   readonly #publish: Publish;
+  readonly #refusal: Refusal;
   readonly #lua = new LuaRuntime((name, ...values) => this.#execute(name, values));
 
-  constructor(clock: () => number, info: ServerInfo, publish: Publish) {
+  constructor(
+    clock: () => number,
+    info: ServerInfo,
+    publish: Publish,
+    refusal: Refusal = () => undefined,
+  ) {
     this.#clock = clock;
     this.#info = info;
     this.#publish = publish;
+    this.#refusal = refusal;
   }
 
   /** Runs a script. Returns its answer; null stands for nil. @throws Error with the message of the server */
@@ -112,6 +122,8 @@ export class MemoryRedis {
     if (least === undefined) throw new Error(`ERR unknown command '${name}'`);
     if (values.length < least || values.length > most!)
       throw new Error(`ERR wrong number of arguments for '${name.toLowerCase()}' command`);
+    const refusal = this.#refusal(name);
+    if (refusal !== undefined) throw new Error(refusal);
     const [key = '', first = '', second = ''] = values;
     switch (name) {
       case 'GET':

@@ -1,4 +1,3 @@
-import type { AcquireRequest } from '../../../lib/core/nodes/lock-node.ts';
 import { markOf } from '../../../lib/core/nodes/node-names.ts';
 import { broke } from '../world/run-context.ts';
 import type { CompletedGrant, RunContext } from '../world/run-context.ts';
@@ -32,9 +31,9 @@ export function watchPasses(run: RunContext, chance = run.chance.branch('queues'
   let crashes = 0;
 
   for (const server of servers.slice(0, -1))
-    server.onCommand = ({ kind, request }) => {
+    server.onCommand = (words) => {
       const isUnnamed = server.holderOf(lock) === null && server.queueOf(lock).length > 0;
-      if (kind === 'acquire' && isUnnamed) unnamed.add((request as AcquireRequest).holder);
+      if (isUnnamed) for (const holder of server.redis.attemptsIn(words)) unnamed.add(holder);
     };
   const granted = ({ holder, atMs }: CompletedGrant): void => {
     const mark = markOf(holder);
@@ -60,7 +59,7 @@ export function watchPasses(run: RunContext, chance = run.chance.branch('queues'
     for (const { member } of last.queueOf(lock))
       if (isLost) forgotten.add(markOf(member));
       else forgotten.delete(markOf(member));
-    if (isLost) last.memory.call('DEL', `${lock}#queue`);
+    if (isLost) last.redis.data.call('DEL', `${lock}#queue`);
     const places = placesOf(servers, lock);
     for (const [mark, { tickets }] of waiting) {
       const now = places.get(mark) ?? [];

@@ -20,7 +20,8 @@ export interface Violation {
     | 'vote-after-release'
     /** Commands collected for a node were not written when the tick ended. */
     | 'not-written'
-    /** A failed attempt that nobody can have taken for a holder woke the waiters. */
+    /** A vote was said to have written nothing, and the server has it. */
+    | 'written-after-all'
     /** R5: a node that may have accepted an attempt never got its release, although nothing was wrong with it. */
     | 'vote-not-released'
     /** A granted lock was released as abandoned: its fence would be forgotten. */

@@ -4,7 +4,7 @@ import type {
   ExtendRequest,
   ReleaseRequest,
 } from '../../../lib/core/nodes/lock-node.ts';
-import type { WireKind } from '../network/wire-command.ts';
+import type { RequestKind } from '../network/simulated-node.ts';
 
 /** Commands of one process to the nodes about one attempt. */
 interface WireAttempt {
@@ -37,7 +37,8 @@ export interface WireListener {
       | 'vote-after-release'
       | 'granted-lock-abandoned'
       | 'join-storm'
-      | 'not-written',
+      | 'not-written'
+      | 'written-after-all',
     message: string,
   ): void;
   /** Ballot that follows another of the same attempt. */
@@ -51,8 +52,6 @@ export interface WireListener {
   extendedByQuorum(extension: WireExtension): void;
   /** Quorum is no longer left for an extension. */
   lostByMajority(extension: WireExtension): void;
-  /** A command left. */
-  sent(): void;
 }
 
 /** Limit of joins: with a back-off and a connection that breaks now and then there are far fewer. */
@@ -70,19 +69,19 @@ export class WireMonitor {
     this.#listener = listener;
   }
 
-  sending(kind: WireKind, request: unknown, node: number): void {
+  sending(kind: RequestKind, request: unknown, node: number): void {
     if (kind === 'join') this.#joining(node);
     else if (kind === 'acquire') this.#acquiring(request as AcquireRequest, node);
     else if (kind === 'extend') this.#extending(request as ExtendRequest, node);
     else if (kind === 'release') this.#releasing(request as ReleaseRequest, node);
   }
 
-  sent(): void {
-    this.#listener.sent();
-  }
-
   unwritten(command: string): void {
     this.#listener.broke('not-written', command);
+  }
+
+  writtenAfterAll(vote: string): void {
+    this.#listener.broke('written-after-all', vote);
   }
 
   #joining(node: number): void {
@@ -93,7 +92,7 @@ export class WireMonitor {
     this.#listener.broke('join-storm', `n${node} is joined ${times.length} times in five seconds`);
   }
 
-  answered(kind: WireKind, request: unknown, node: number, reply: { kind: string }): void {
+  answered(kind: RequestKind, request: unknown, node: number, reply: { kind: string }): void {
     if (kind === 'acquire') {
       const { holder, ballot, names } = request as AcquireRequest;
       if (reply.kind === 'held') {

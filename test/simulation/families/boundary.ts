@@ -117,11 +117,13 @@ async function hold({
 async function forget({ stage, chance, rival, common }: Round): Promise<Lock | undefined> {
   const how = chance.pick(['flush', 'empty', 'older'] as const);
   stage.run.trace.add('***', `${common.name} forgets: ${how}`);
-  if (how === 'flush') common.memory.flush();
+  if (how === 'flush') common.redis.data.clear();
   else {
     common.kill();
     common.restart(how);
-    await stage.advance(0.3);
+    // Until a connection was made again, and the server was joined on it.
+    const { world } = stage.run;
+    await world.runWhile(() => common.marker?.reign !== common.redis.reign, stage.nowMs + 200);
   }
   return stage.acquire(rival);
 }
@@ -133,8 +135,8 @@ function votesAtMs(server: SimulatedServer): number {
 
 /** When a node that did not forget has no holder any more, true time. */
 function expiresAtMs(server: SimulatedServer): number {
-  const { memory } = server;
-  const lifeMs = Math.max(0, ...server.lockNames().map((name) => memory.call('PTTL', name)));
+  const { data } = server.redis;
+  const lifeMs = Math.max(0, ...server.lockNames().map((name) => data.call('PTTL', name)));
   // A key lives through the last millisecond of its ttl.
   return server.whenItShows(Math.floor(server.wallMs) + lifeMs + 1);
 }

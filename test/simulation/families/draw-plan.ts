@@ -59,8 +59,8 @@ export function planOf(seed: number, only?: Family): Plan {
     habits: habitsOf(ttlMs, family === 'repair'),
     grantedWithinMs: Infinity,
     keepsLocks: family === 'repair',
-    reconnectMs: 40,
-    durationMs: ttlMs * chance.between(5, 9),
+    // A failover takes its server out for longer than a restart.
+    durationMs: (family === 'failover' ? 10 : 1) * ttlMs * chance.between(5, 9),
     servers: Array.from({ length: nodeCount }, () => ({
       clockRate: clockRate(),
       clockErrorMs: chance.between(-1, 1) * (maxTtlMs / 20),

@@ -17,7 +17,6 @@ export function planBoundary(seed: number, chance: Chance): Plan {
     driftFactor,
     guard: true,
     latencyMs: 0.02,
-    reconnectMs: 0.05,
     servers: plan.servers.map((server) => ({ ...server, clockRate: nodeRate })),
     clients: plan.clients.map((client) => ({ ...client, clockRate: 1 / nodeRate })),
   };

@@ -1,6 +1,5 @@
 import type { Chance } from '../world/chance.ts';
-import { forgets } from './plan.ts';
-import type { Plan } from './plan.ts';
+import { forgets, guardMsOf, type Plan } from './plan.ts';
 import type { ErrorReply, RestartData } from '../world/simulated-server.ts';
 
 type Servers = { readonly servers: readonly number[] };
@@ -48,6 +47,11 @@ export type PlannedFault = Fault & {
 
 type Shared = Omit<Plan, 'faults'>;
 
+/** When all servers vote, and faults begin. */
+export function startMsOf(plan: Shared): number {
+  return Math.max(plan.maxTtlMs, guardMsOf(plan));
+}
+
 /** The faults of one run; each can be left out without changing the others. */
 export function planFaults(plan: Shared, chance: Chance): PlannedFault[] {
   if (plan.family === 'repair') return repairFaults(plan, chance);
@@ -55,7 +59,7 @@ export function planFaults(plan: Shared, chance: Chance): PlannedFault[] {
   const kinds = kindsOf(plan);
   return Array.from({ length: count }, () => ({
     ...drawFault(chance.pick(kinds), plan, chance),
-    atMs: chance.between(plan.maxTtlMs, plan.maxTtlMs + plan.durationMs),
+    atMs: startMsOf(plan) + chance.between(0, plan.durationMs),
     lastsMs: plan.ttlMs * chance.pick([0.05, 0.3, 0.8, 1.5, 2.5]),
   })).sort((a, b) => a.atMs - b.atMs);
 }

@@ -45,6 +45,21 @@ export function forgets(family: Family): boolean {
   return family === 'amnesia' || family === 'failover';
 }
 
+/** Lag of the replicas that take the place of their servers, at most. */
+export const MAX_LAG_MS = 250;
+
+/** How long a server that comes back, or is promoted, does not vote. */
+export function guardMsOf({
+  family,
+  maxTtlMs,
+  driftFactor,
+  guard,
+}: Pick<Plan, 'family' | 'maxTtlMs' | 'driftFactor' | 'guard'>): number {
+  // As the option `failover` makes it: the lag, and three seconds in which a primary may not know yet that it is none.
+  if (family === 'failover') return maxTtlMs + (MAX_LAG_MS + 3_000) * (1 + driftFactor);
+  return guard ? maxTtlMs : 0;
+}
+
 /** Families in which nothing is wrong with nodes and networks. */
 export const HEALTHY: readonly Family[] = [
   'bursts',
@@ -107,8 +122,6 @@ export interface Plan {
   readonly grantedWithinMs: number;
   /** Nothing but a newer holder takes a lock from its holder. */
   readonly keepsLocks: boolean;
-  /** A client waits up to this before it connects again. */
-  readonly reconnectMs: number;
   /** Duration of the faults. */
   readonly durationMs: number;
   readonly servers: readonly ServerSettings[];
@@ -145,7 +158,6 @@ export function planQuiet(seed: number, chance: Chance, options: QuietOptions): 
     habits: habitsOf(ttlMs),
     grantedWithinMs: Infinity,
     keepsLocks: false,
-    reconnectMs: 40,
     durationMs: 0,
     servers: Array.from({ length: nodes }, () => ({
       clockRate: 1,

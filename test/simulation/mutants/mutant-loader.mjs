@@ -4,14 +4,11 @@ import { fileURLToPath } from 'node:url';
 import { compile, useHook } from '../../support/typescript-loader.mjs';
 
 const edits = JSON.parse(process.env.SIMULATED_EDITS ?? '[]');
-const changesScripts = edits.some(({ file }) => file.startsWith('lib/redis/'));
-const COMPILED = '/lib/testing/memory/compiled-scripts.ts';
 
 useHook(import.meta.url, load);
 
-/** Module hook for the files that are edited, and for the compiled scripts where the scripts are edited. */
+/** Module hook for the files that are edited. */
 export function load(url, context, nextLoad) {
-  if (changesScripts && url.endsWith(COMPILED)) return compileAnew(url);
   const mine = edits.filter(({ file }) => url.startsWith('file:') && url.endsWith(`/${file}`));
   if (mine.length === 0) return nextLoad(url, context);
   let text = readFileSync(fileURLToPath(url), 'utf8');
@@ -22,14 +19,5 @@ export function load(url, context, nextLoad) {
     }
     text = parts.join(replace);
   }
-  return compile(text, fileURLToPath(url));
-}
-
-/** The same module, made of the edited scripts. */
-function compileAnew(url) {
-  const exported = readFileSync(fileURLToPath(url), 'utf8').matchAll(/^export const (\w+)/gm);
-  const text = `import { functionsOfScripts } from '../../../tools/lua/scripts.ts';
-export const { ${[...exported].map(([, name]) => name).join(', ')} } = functionsOfScripts();
-`;
   return compile(text, fileURLToPath(url));
 }

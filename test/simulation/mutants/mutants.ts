@@ -28,7 +28,7 @@ const GROUPS: Readonly<Record<string, readonly Violation['rule'][]>> = {
  * show it, the first seed, and the rules that must catch it, one of them; what is broken; and for each place the file, what
  * stands there exactly once, and what stands there instead.
  */
-export const MUTANTS: readonly Mutant[] = ['voting', 'waiting', 'nodes'].flatMap((name) =>
+export const MUTANTS: readonly Mutant[] = ['voting', 'waiting', 'nodes', 'redis'].flatMap((name) =>
   readFileSync(new URL(`${name}.txt`, import.meta.url), 'utf8')
     .split(/\n\n+/)
     .filter((block) => !block.startsWith('#'))

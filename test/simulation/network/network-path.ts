@@ -7,8 +7,6 @@ export class NetworkPath {
   latencyMs: number;
   /** Time until which something may have been wrong. */
   #troubledUntilMs = 0;
-  /** The client waits up to this before it connects again. */
-  readonly reconnectMs: number;
   /** Refuses every new connection. */
   refused = false;
   /** Share of replies that arrive as nonsense. */
@@ -25,12 +23,11 @@ export class NetworkPath {
   readonly #heldRequests: (() => void)[] = [];
   readonly #heldReplies: (() => void)[] = [];
 
-  constructor(world: World, chance: Chance, latencyMs: number, reconnectMs: number) {
+  constructor(world: World, chance: Chance, latencyMs: number) {
     this.#world = world;
     this.#chance = chance;
     this.#usualMs = latencyMs;
     this.latencyMs = latencyMs;
-    this.reconnectMs = reconnectMs;
   }
 
   get isHeld(): boolean {

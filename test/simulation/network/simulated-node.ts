@@ -1,178 +1,160 @@
 import type * as Port from '../../../lib/core/nodes/lock-node.ts';
-import type { MemoryLockServer } from '../../../lib/testing/index.ts';
+import { RedisLockNode } from '../../../lib/redis/redis-lock-node.ts';
+import type { WireListener, WireSource } from '../../../lib/redis/wire.ts';
 import type { WireMonitor } from '../checks/wire-monitor.ts';
 import type { Trace } from '../world/trace.ts';
-import { SilenceWatch } from './silence-watch.ts';
-import { SimulatedConnection } from './simulated-connection.ts';
-import type { ConnectionEnds, ConnectionOwner } from './simulated-connection.ts';
-import { textOf } from './wire-command.ts';
-import type { WireCommand, WireKind } from './wire-command.ts';
+import { SimulatedWire, type WireEnds } from './simulated-wire.ts';
 
-const FAILED = { kind: 'failed', nothingWritten: true } as const;
-const NOT_CONNECTED = { ...FAILED, reason: 'unreachable', message: 'not connected' } as const;
-/** A subscriber that was forgotten is found by its heartbeat. */
-const HEARTBEAT_MS = 12_500;
+/** The kinds of what a service says to a node. */
+export type RequestKind = 'join' | 'acquire' | 'extend' | 'release' | 'wait';
 
-/** The `LockNode` that the core of one process has of one server: connects over the simulated network, again and again. */
-export class SimulatedNode implements Port.LockNode, ConnectionOwner {
+/** The shipped node of one server over simulated connections, with what its service says to it written down. */
+export class SimulatedNode implements Port.LockNode, WireSource {
   readonly address: string;
-  readonly ends: ConnectionEnds;
-  readonly #monitor: WireMonitor;
-  readonly #trace: Trace;
-  #channel: string | undefined;
-  readonly #subscriber = {
-    breakOff: () => undefined,
-    drain: () => undefined,
-    published: (message: string) => this.#published(message),
-  };
-  #listener: Port.LockNodeListener | undefined;
-  #settings: Port.LinkSettings | undefined;
-  #silence: SilenceWatch | undefined;
-  #connection: SimulatedConnection | undefined;
-  /** Opened beside one that is doubted; nothing but its join goes over it. */
-  #second: SimulatedConnection | 'opening' | undefined;
-  #up = false;
-  #closed = false;
-  /** Nothing that is published arrives any more, and neither end is notified. */
-  #deaf = false;
-  /** The run id that was joined on the present connection: its scripts are asked for. */
-  #joined: string | undefined;
-  /** When the present connection was joined, if nothing was said against that. */
-  #joinedAtMs = Infinity;
+  readonly ignoredKeyPrefix = '';
+  /** Nobody looks for several servers behind an address. */
+  readonly host = undefined;
+  readonly ends: WireEnds;
   /** Longest delay with which bytes of an ended connection may arrive. */
   lateByMs = 0;
   /** Called before another ballot of the same attempt leaves. */
   onReballot: (() => void) | undefined;
+  readonly #node: RedisLockNode;
+  readonly #monitor: WireMonitor;
+  readonly #trace: Trace;
+  /** Connections that have not ended. */
+  readonly #wires = new Set<SimulatedWire>();
   #latest: Port.AcquireRequest | undefined;
+  /** When it was joined, if nothing was said against that since. */
+  #joinedAtMs = Infinity;
+  #listener: Port.LockNodeListener | undefined;
+  /** What was given and has to be written before the tick ends. */
+  #unwritten: string | undefined;
 
-  constructor(ends: ConnectionEnds, monitor: WireMonitor, trace: Trace) {
+  constructor(ends: WireEnds, monitor: WireMonitor, trace: Trace) {
     this.ends = ends;
     this.address = `${ends.server.name}:6379`;
     this.#monitor = monitor;
     this.#trace = trace;
+    this.#node = new RedisLockNode(this, 'lock:', ends.process.environment);
   }
 
   /** Since when it has answered and voted without any fault between; Infinity when it doesn't. */
   get wellSinceMs(): number {
     const { path, server } = this.ends;
-    if (!this.#up || this.#connection?.forgotten !== false) return Infinity;
+    if (this.#commands().some(({ isForgotten }) => isForgotten)) return Infinity;
     return Math.max(this.#joinedAtMs, path.wellSinceMs, server.wellSinceMs);
+  }
+
+  connect(listener: WireListener): SimulatedWire {
+    const wire = new SimulatedWire(this.ends, listener);
+    this.#wires.add(wire);
+    void wire.closed.then(() => this.#wires.delete(wire));
+    return wire;
+  }
+
+  conceal(message: string): string {
+    return message;
   }
 
   open(listener: Port.LockNodeListener, settings: Port.LinkSettings): void {
     this.#listener = listener;
-    this.#settings = settings;
-    this.#silence = new SilenceWatch(this.ends.process, settings.silenceLimitMs, {
-      isAsked: () => this.#connection?.isAsked === true,
-      ping: () => this.#ping(),
-      doubt: () => this.#doubt(),
-    });
-    this.#connect();
+    const closed = (message: string) => {
+      this.#joinedAtMs = Infinity;
+      if (this.#trace.on) this.#tell(`${this.address} lost: ${message}`);
+      listener.closed(message);
+    };
+    const heard: Port.LockNodeListener = {
+      opened: () => listener.opened(),
+      closed,
+      unreachable: (message) => listener.unreachable?.(message),
+      stalled: () => listener.stalled?.(),
+      spoke: () => listener.spoke?.(),
+      turn: (lockName, keptMs) => listener.turn(lockName, keptMs),
+      listening: () => listener.listening(),
+    };
+    this.#node.open(heard, settings);
   }
 
   join(request: Port.JoinRequest, settle: (reply: Port.JoinReply) => void): void {
-    let runId = '';
-    const run = (memory: MemoryLockServer): Port.JoinReply => {
-      ({ runId } = memory);
-      return memory.join(request);
-    };
-    this.#sendAtOnce<Port.JoinReply>('join', request, run, (reply) => {
-      const isMoved = this.#joined !== undefined && this.#joined !== runId;
-      if (reply.kind === 'joined') this.#joined = runId;
-      settle(reply.kind === 'joined' && isMoved ? { ...reply, isMoved } : reply);
-    });
+    this.#node.join(request, this.#said('join', request, settle));
   }
 
   acquire(request: Port.AcquireRequest, settle: (reply: Port.AcquireReply) => void): boolean {
     if (this.#latest?.holder === request.holder && this.#latest.ballot !== request.ballot)
       this.onReballot?.();
     this.#latest = request;
-    const joined = this.#joined;
-    const run = (memory: MemoryLockServer) => memory.acquire(request, joined);
-    return this.#send<Port.AcquireReply>('acquire', request, run, settle);
+    const said = this.#said('acquire', request, settle);
+    return this.#collected('acquire', this.#node.acquire(request, said));
   }
 
   extend(request: Port.ExtendRequest, settle: (reply: Port.ExtendReply) => void): boolean {
-    const joined = this.#joined;
-    const run = (memory: MemoryLockServer) => memory.extend(request, joined);
-    return this.#send<Port.ExtendReply>('extend', request, run, settle);
+    const said = this.#said('extend', request, settle);
+    return this.#collected('extend', this.#node.extend(request, said));
   }
 
   release(request: Port.ReleaseRequest, settle: (reply: Port.ReleaseReply) => void): boolean {
-    const run = (memory: MemoryLockServer) => memory.release(request);
-    return this.#send<Port.ReleaseReply>('release', request, run, settle);
-  }
-
-  flush(): void {
-    if (this.ends.process.alive) this.#connection?.flush();
-  }
-
-  inspect(request: Port.InspectRequest, settle: (reply: Port.InspectReply) => void): void {
-    const run = (memory: MemoryLockServer) => memory.inspect(request);
-    this.#sendAtOnce<Port.InspectReply>('inspect', request, run, settle);
-  }
-
-  revoke(request: Port.RevokeRequest, settle: (reply: Port.RevokeReply) => void): void {
-    this.#sendAtOnce('revoke', request, (memory) => memory.revoke(request), settle);
-  }
-
-  list(request: Port.ListRequest, settle: (reply: Port.ListReply) => void): void {
-    this.#sendAtOnce('list', request, (memory) => memory.list(request), settle);
-  }
-
-  examine(settle: (reply: Port.NodeFacts | Port.NodeFailure) => void): void {
-    this.#sendAtOnce('examine', undefined, (memory) => memory.examine(), settle);
+    const said = this.#said('release', request, settle);
+    return this.#collected('release', this.#node.release(request, said));
   }
 
   wait(request: Port.WaitRequest, settle: (reply: Port.WaitReply) => void): boolean {
-    const run = (memory: MemoryLockServer) => memory.wait(request);
-    return this.#send<Port.WaitReply>('wait', request, run, settle);
+    const said = this.#said('wait', request, settle);
+    return this.#collected('wait', this.#node.wait(request, said));
+  }
+
+  flush(): void {
+    this.#unwritten = undefined;
+    if (this.ends.process.alive) this.#node.flush();
+  }
+
+  inspect(request: Port.InspectRequest, settle: (reply: Port.InspectReply) => void): void {
+    this.#node.inspect(request, settle);
+  }
+
+  revoke(request: Port.RevokeRequest, settle: (reply: Port.RevokeReply) => void): void {
+    this.#node.revoke(request, settle);
+  }
+
+  list(request: Port.ListRequest, settle: (reply: Port.ListReply) => void): void {
+    this.#node.list(request, settle);
+  }
+
+  examine(settle: (reply: Port.NodeFacts | Port.NodeFailure) => void): void {
+    this.#node.examine(settle);
   }
 
   listen(channel: string): void {
-    if (this.#channel !== undefined) return;
-    this.#channel = channel;
-    this.#subscribe();
+    this.#node.listen(channel);
+  }
+
+  renew(): void {
+    this.#node.renew();
   }
 
   close(): Promise<void> {
-    this.flush();
-    const wasUp = this.#up;
-    this.#closed = true;
-    this.#up = false;
-    this.#silence?.close();
-    this.ends.server.memory.disconnect(this.#subscriber);
-    this.#dropSecond();
-    this.#connection?.close('closed', this.lateByMs);
-    this.#connection = undefined;
-    if (wasUp) this.#listener?.closed('closed');
-    return Promise.resolve();
+    return this.#node.close();
   }
 
-  /** The connection breaks, if there is one. */
+  /** The connection for commands breaks, if there is one. */
   breakOff(message: string): void {
-    this.#connection?.breakOff(message, this.lateByMs);
+    for (const wire of this.#commands()) wire.breakOff(message, this.lateByMs);
+  }
+
+  /** The connection for turns breaks: it led to a server that is another one by now. */
+  breakTurns(): void {
+    for (const wire of this.#wires) if (wire.channel !== undefined) wire.breakOff('moved', 0);
   }
 
   /** Makes something between forget the flows of commands, or of hints: what is sent vanishes, and neither end is notified. */
   forget(what: 'commands' | 'hints'): void {
-    if (what === 'commands') {
-      if (this.#connection) this.#connection.forgotten = true;
-      return;
-    }
-    this.#deaf = true;
-    const { world, process, path } = this.ends;
-    const found = HEARTBEAT_MS + (this.#settings?.silenceLimitMs ?? 0) + 4 * path.latencyMs;
-    world.after(found, () =>
-      process.deliver(() => {
-        if (this.#deaf && this.#up) this.subscribeAgain();
-      }),
-    );
+    for (const wire of this.#wires)
+      if ((wire.channel === undefined) === (what === 'commands')) wire.isForgotten = true;
   }
 
-  /** Everything said lately on this connection is said to the server once more. */
+  /** Everything said lately is said to the server once more. */
   duplicate(afterMs: number): void {
-    this.#connection?.duplicate(afterMs);
+    for (const wire of this.#commands()) wire.duplicate(afterMs);
   }
 
   /** Says, as somebody who is no server, that it is this process's turn. */
@@ -182,218 +164,69 @@ export class SimulatedNode implements Port.LockNode, ConnectionOwner {
 
   /** The process was killed. */
   die(): void {
-    this.#closed = true;
-    this.ends.server.memory.disconnect(this.#subscriber);
-    this.#connection?.abandon(this.lateByMs);
-    this.#dropSecond();
+    for (const wire of this.#wires) wire.abandon(this.lateByMs);
   }
 
-  left(command: WireCommand): void {
-    const { server } = this.ends;
-    this.#monitor.sending(command.kind, command.request, server.index);
-    if (this.#trace.on) this.#tell(`→ ${server.name} ${textOf(command)}`);
-    this.#monitor.sent();
+  #commands(): SimulatedWire[] {
+    return [...this.#wires].filter(({ channel }) => channel === undefined);
   }
 
-  unwritten(command: WireCommand): void {
-    this.#monitor.unwritten(textOf(command));
-  }
-
-  spoke(connection: SimulatedConnection): void {
-    if (connection !== this.#connection) return;
-    this.#silence?.spoke();
-    this.#dropSecond();
-  }
-
-  lost(connection: SimulatedConnection, message: string): void {
-    if (connection === this.#second) this.#second = undefined;
-    if (this.#connection !== connection || this.#closed) return;
-    this.#dropSecond();
-    this.#ended(message);
-    this.#connectLater();
-  }
-
-  /** The present connection is over, and the listener is notified. */
-  #ended(message: string): void {
-    const wasUp = this.#up;
-    this.#connection = undefined;
-    this.#up = false;
-    this.#joinedAtMs = Infinity;
-    this.ends.server.memory.disconnect(this.#subscriber);
-    if (this.#trace.on) this.#tell(`${this.address} lost: ${message}`);
-    if (wasUp) this.#listener?.closed(message);
-  }
-
-  #connect(isSecond = false): void {
-    const { world, process, path } = this.ends;
-    if (this.#closed || !process.alive) return;
-    const arrive = (): void => {
-      const { server } = this.ends;
-      if (!server.running || path.refused) this.#failedToConnect(isSecond);
-      else server.whenRunning(() => this.#accept(isSecond));
-    };
-    world.at(process.nowMs + path.delayMs(), () => path.passRequest(arrive));
-  }
-
-  #accept(isSecond: boolean): void {
-    const { world, process, path, server } = this.ends;
-    if (this.#closed || !process.alive) return;
-    if (!server.running) return this.#failedToConnect(isSecond);
-    if (isSecond && this.#second !== 'opening') return;
-    const connection = new SimulatedConnection(this.ends, this);
-    if (isSecond) this.#second = connection;
-    else this.#connection = connection;
-    const opened = (): void => {
-      if (!connection.open || this.#closed) return;
-      if (connection === this.#connection) this.#opened();
-      else if (connection === this.#second) this.#prove(connection);
-    };
-    world.after(path.delayMs(), () => path.passReply(() => process.deliver(opened)));
-  }
-
-  #opened(): void {
-    this.#up = true;
-    this.#joined = undefined;
-    this.#silence?.spoke();
-    if (this.#trace.on) this.#tell(`${this.address} connected`);
-    this.subscribeAgain();
-    this.#listener?.opened();
-  }
-
-  #failedToConnect(isSecond: boolean): void {
-    if (isSecond) this.#second = undefined;
-    else this.#connectLater();
-  }
-
-  #connectLater(): void {
-    const { world, chance, path } = this.ends;
-    const shortestMs = Math.min(1, path.reconnectMs);
-    world.after(chance.between(shortestMs, path.reconnectMs), () => this.#connect());
-  }
-
-  /** Silent for too long: is it the connection, or the server? */
-  #doubt(): void {
-    if (this.#second !== undefined || !this.#up) return;
-    if (this.#trace.on) this.#tell(`${this.address} doubted`);
-    this.#second = 'opening';
-    this.#connect(true);
-  }
-
-  /** Connection takes the place of the first only if it is joined while that is still silent. */
-  #prove(connection: SimulatedConnection): void {
-    const request = this.#settings!.join!;
-    connection.collect({
-      kind: 'join',
-      request,
-      from: this.ends.process.name,
-      run: (memory) => memory.join(request),
-      settle: () => {
-        if (this.#second !== connection || !connection.open) return;
-        const silent = this.#connection;
-        this.#second = undefined;
-        this.#ended('silent');
-        silent?.close('silent', this.lateByMs);
-        this.#connection = connection;
-        this.#opened();
-      },
-    });
-  }
-
-  #dropSecond(): void {
-    if (this.#second instanceof SimulatedConnection) this.#second.close('not needed', 0);
-    this.#second = undefined;
-  }
-
-  #ping(): void {
-    if (!this.#up) return;
-    const run = (): object => ({ kind: 'pong' });
-    this.#sendAtOnce('ping', undefined, run, () => undefined);
-  }
-
-  #sendAtOnce<Reply>(
-    kind: WireKind,
+  #said<Reply extends { readonly kind: string }>(
+    kind: RequestKind,
     request: unknown,
-    run: (memory: MemoryLockServer) => Reply,
     settle: (reply: Reply) => void,
-  ): void {
-    this.#send(kind, request, run, settle);
-    this.flush();
-  }
-
-  #send<Reply>(
-    kind: WireKind,
-    request: unknown,
-    run: (memory: MemoryLockServer) => Reply,
-    settle: (reply: Reply) => void,
-  ): boolean {
-    const { process, server } = this.ends;
-    if (!process.alive) return false;
-    const command: WireCommand = {
-      kind,
-      request,
-      from: process.name,
-      run,
-      settle: (reply) => {
-        this.#answered(command, reply as { kind: string });
-        settle(reply as Reply);
-      },
-    };
-    if (this.#up && this.#connection?.open && !this.#closed) {
-      const waits = this.#connection.collect(command);
-      this.ends.given();
-      return waits;
-    }
-    this.#monitor.sending(kind, request, server.index);
-    this.#monitor.answered(kind, request, server.index, NOT_CONNECTED);
-    settle(NOT_CONNECTED as Reply);
-    return false;
-  }
-
-  #answered(command: WireCommand, reply: { kind: string }): void {
-    const { kind, request } = command;
+  ): (reply: Reply) => void {
     const { server, process } = this.ends;
-    if (this.#trace.on) this.#tell(`← ${server.name} ${textOf(command)} = ${reply.kind}`);
-    this.#monitor.answered(kind, request, server.index, reply);
-    if (reply.kind === 'joined') this.#joinedAtMs = process.nowMs;
-    else if (kind === 'join' || reply.kind === 'unjoined' || 'mustJoin' in reply)
-      this.#joinedAtMs = Infinity;
-  }
-
-  /** The connection for turns was made again, to the server that is behind the address now. */
-  subscribeAgain(): void {
-    if (!this.#up) return;
-    this.#deaf = false;
-    this.ends.server.memory.disconnect(this.#subscriber);
-    this.#subscribe();
-  }
-
-  #subscribe(): void {
-    const { world, process, path, server } = this.ends;
-    const channel = this.#channel;
-    if (!this.#up || channel === undefined) return;
-    this.flush();
-    const active = (): void => {
-      if (!this.#up || !server.running || this.#deaf) return;
-      server.memory.subscribe(channel, this.#subscriber);
-      this.#hear(() => this.#listener?.listening());
+    this.#monitor.sending(kind, request, server.index);
+    if (this.#trace.on) this.#tell(`→ ${server.name} ${textOf(kind, request)}`);
+    return (reply) => {
+      if (!process.alive) return;
+      if (this.#trace.on) this.#tell(`← ${server.name} ${textOf(kind, request)} = ${reply.kind}`);
+      this.#monitor.answered(kind, request, server.index, reply);
+      if (kind === 'acquire' && 'nothingWritten' in reply && reply.nothingWritten)
+        this.#checkUnwritten(request as Port.AcquireRequest);
+      if (reply.kind === 'joined') this.#joinedAtMs = process.nowMs;
+      else if (kind === 'join' || reply.kind === 'unjoined' || 'mustJoin' in reply)
+        this.#joinedAtMs = Infinity;
+      settle(reply);
     };
-    world.at(process.nowMs + path.delayMs(), () => path.passRequest(active));
   }
 
-  #published(message: string): void {
-    if (this.ends.chance.happens(this.ends.path.lostHints)) return;
-    const [keptMs = '', ...name] = message.split(' ');
-    this.#hear(() => this.#listener?.turn(name.join(' '), Number(keptMs)));
+  #checkUnwritten({ names, holder, ballot }: Port.AcquireRequest): void {
+    const { server } = this.ends;
+    const [lock, floor] = names.pairs as [string, string];
+    const isWritten = server.holderOf(lock) === holder && server.floorOf(floor) === ballot;
+    if (isWritten) this.#monitor.writtenAfterAll(`${holder} on ${server.name}`);
   }
 
-  #hear(hear: () => void): void {
-    const { world, path, process } = this.ends;
-    const deliver = () => process.deliver(() => this.#closed || this.#deaf || hear());
-    world.after(path.delayMs(), () => path.passReply(deliver));
+  /** Expects that what is collected is written before the tick ends. */
+  #collected(kind: RequestKind, isCollected: boolean): boolean {
+    this.ends.given();
+    if (isCollected && this.#unwritten === undefined) {
+      this.#unwritten = kind;
+      this.ends.world.after(0, () => {
+        if (this.#unwritten !== undefined && this.ends.process.alive)
+          this.#monitor.unwritten(this.#unwritten);
+        this.#unwritten = undefined;
+      });
+    }
+    if (!isCollected) this.#unwritten = undefined;
+    return isCollected;
   }
 
   #tell(what: string): void {
     const { process } = this.ends;
     this.#trace.add(process.name, what, process.nowMs);
   }
+}
+
+/** Text for the trace. */
+function textOf(kind: RequestKind, request: unknown): string {
+  if (kind === 'release') {
+    const { names, holder, granted, pass } = request as Port.ReleaseRequest;
+    return `release ${names.locks.join('+')} ${holder}${granted ? ' granted' : ''}${pass ? ' pass' : ''}`;
+  }
+  if (kind !== 'acquire' && kind !== 'extend') return kind;
+  const { names, holder, ballot, ttlMs } = request as Port.AcquireRequest | Port.ExtendRequest;
+  return `${kind} ${names.locks.join('+')} ${holder} p=${ballot} ttl=${ttlMs}`;
 }

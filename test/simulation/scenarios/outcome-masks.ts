@@ -47,15 +47,15 @@ export class MaskedNodes {
   }
 
   /** Applies it from now on. `fence`: fence of a node that has seen somebody newer. `refusal`: the error of a server. */
-  apply(fence: number, refusal: 'OOM' | 'READONLY'): void {
+  apply(fence: number, refusal: 'OOM' | 'READONLY' | 'BUSY'): void {
     for (const [index, outcome] of this.#mask.entries()) {
       const server = this.#stage.servers[index]!;
-      const { memory } = server;
+      const { data } = server.redis;
       const [lock, fenceName] = this.names.pairs as [string, string];
-      if (outcome === 'held') memory.call('SET', lock, FOREIGN, 'PX', FOREIGN_TTL_MS);
-      if (outcome === 'stale') memory.call('DEL', lock);
+      if (outcome === 'held') data.call('SET', lock, FOREIGN, 'PX', FOREIGN_TTL_MS);
+      if (outcome === 'stale') data.call('DEL', lock);
       if (outcome === 'held' || outcome === 'stale')
-        memory.call('SET', fenceName, `${digits(fence)} ${digits(fence)}`, 'PX', FOREIGN_TTL_MS);
+        data.call('SET', fenceName, `${digits(fence)} ${digits(fence)}`, 'PX', FOREIGN_TTL_MS);
       if (outcome === 'error') server.error = refusal;
       if (outcome === 'reply lost' || outcome === 'late') this.#path(index).hold('replies');
     }
@@ -79,8 +79,8 @@ export class MaskedNodes {
   /** Position of the fence on each node; 0 = nowhere. */
   fences(): number[] {
     const fenceName = this.names.pairs[1]!;
-    return this.#stage.servers.map(({ memory }) =>
-      Number((memory.call('GET', fenceName) ?? '0').split(' ')[0]),
+    return this.#stage.servers.map(({ redis }) =>
+      Number((redis.data.call('GET', fenceName) ?? '0').split(' ')[0]),
     );
   }
 

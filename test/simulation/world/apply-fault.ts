@@ -97,7 +97,7 @@ export function applyFault(
     case 'swap':
       applyToServers(run, fault);
       for (const { nodes } of fleet.clients)
-        for (const server of fault.servers) nodes[server]?.subscribeAgain();
+        for (const server of fault.servers) nodes[server]?.breakTurns();
       return undefined;
     default:
       return applyToServers(run, fault);
@@ -134,16 +134,16 @@ function applyToServer(server: SimulatedServer, fault: PlannedFault): (() => voi
         if (!server.running) server.restart(fault.data);
       };
     case 'flush':
-      if (server.running) server.memory.flush();
+      if (server.running) server.redis.data.clear();
       return undefined;
     case 'swap':
       server.swap(fault.dumpAgeMs > 0);
       return undefined;
     case 'forget-scripts':
-      server.memory.forgetScripts();
+      server.redis.forgetScripts();
       return undefined;
     case 'evict':
-      server.memory.deleteLock(`lock:${fault.key}`);
+      server.redis.data.call('DEL', `lock:${fault.key}`);
       return undefined;
     case 'server-jump':
       server.clockErrorMs += fault.byMs;

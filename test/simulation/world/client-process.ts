@@ -3,7 +3,7 @@ import type { LockEvent } from '../../../lib/core/events.ts';
 import type { Lock } from '../../../lib/core/lock.ts';
 import type { AcquireOptions, WithLockOptions } from '../../../lib/core/options/options.ts';
 import { Redlock } from '../../../lib/core/redlock.ts';
-import { HEALTHY } from '../families/plan.ts';
+import { HEALTHY, MAX_LAG_MS } from '../families/plan.ts';
 import { CallCheck, nodeTimeoutMs } from '../checks/call-check.ts';
 import { EventCheck } from '../checks/event-check.ts';
 import { LockRecord } from '../checks/lock-record.ts';
@@ -84,10 +84,16 @@ export class ClientProcess {
         chance,
         process: this.process,
         server,
-        path: new NetworkPath(world, chance, plan.latencyMs, plan.reconnectMs),
+        path: new NetworkPath(world, chance, plan.latencyMs),
         commandMs: plan.commandMs,
         given: () => this.#given(),
-        joint: () => (this.#run.counts.jointMessages += 1),
+        left: (packet: readonly (readonly string[])[], wasAsked: boolean) => {
+          const requests = packet.flatMap((words) => server.redis.requestsIn(words));
+          if (requests.length > 1 && requests[0]![0] === 'r' && !wasAsked)
+            this.#run.counts.jointMessages += 1;
+          this.#crashAfterSends -= requests.length;
+          if (this.#crashAfterSends <= 0) this.crash();
+        },
       };
       return new SimulatedNode(ends, this.#monitor(), trace);
     });
@@ -97,7 +103,9 @@ export class ClientProcess {
         ttl: plan.ttlMs,
         maxTtl: plan.maxTtlMs,
         driftFactor: plan.driftFactor,
-        restartGuard: plan.guard,
+        ...(plan.family === 'failover'
+          ? { failover: { maxLag: MAX_LAG_MS } }
+          : { restartGuard: plan.guard }),
         quorum: this.#quorum,
         concurrentTries: plan.concurrentTries,
         identity: false,
@@ -286,16 +294,10 @@ export class ClientProcess {
       wasGranted: (holder) => this.record.wasGranted(holder),
       extendedByQuorum: (extension) => this.record.checkValidated(extension),
       lostByMajority: (extension) => this.record.checkTold(extension),
-      sent: () => this.#sent(),
     });
     return this.#wire;
   }
   #wire: WireMonitor | undefined;
-
-  #sent(): void {
-    this.#crashAfterSends -= 1;
-    if (this.#crashAfterSends <= 0) this.crash();
-  }
 
   #given(): void {
     if (this.#block === undefined || --this.#block.afterCommands > 0) return;

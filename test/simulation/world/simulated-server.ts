@@ -1,19 +1,17 @@
-import { MemoryLockServer } from '../../../lib/testing/index.ts';
 import type { MemorySnapshot } from '../../../lib/testing/index.ts';
 import { EPOCH_MS } from './simulated-process.ts';
+import { ReplyError, SimulatedRedis } from './simulated-redis.ts';
 import type { Trace } from './trace.ts';
-import { textOf } from '../network/wire-command.ts';
-import type { WireCommand } from '../network/wire-command.ts';
 import type { World } from './world.ts';
 
-/** Replies of a server that is in trouble, and the commands that get them. None of these commands writes anything. */
+/** What a server in trouble refuses: these commands, also in scripts; or everything. */
 export const ERROR_REPLIES = {
-  OOM: ['join', 'acquire', 'extend'],
-  READONLY: ['join', 'acquire', 'extend', 'release'],
-  LOADING: ['join', 'acquire', 'extend', 'release', 'inspect'],
-  NOAUTH: ['join', 'acquire', 'extend', 'release', 'inspect'],
-  BUSY: ['join', 'acquire', 'extend', 'release', 'inspect'],
-} as const;
+  OOM: ['SET', 'PSETEX', 'ZADD'],
+  READONLY: ['SET', 'PSETEX', 'PEXPIRE', 'DEL', 'ZADD', 'ZPOPMIN'],
+  LOADING: undefined,
+  NOAUTH: undefined,
+  BUSY: undefined,
+} as const satisfies Record<string, readonly string[] | undefined>;
 
 export type ErrorReply = keyof typeof ERROR_REPLIES;
 
@@ -27,17 +25,20 @@ export interface ServerSettings {
   readonly clockErrorMs: number;
 }
 
-/** A server that connections are made to. */
+/** A connection, as a server sees it. */
 export interface ServerPeer {
+  /** The channel that it has subscribed to. */
+  readonly channel?: string | undefined;
   serverDied(): void;
+  published?(channel: string, message: string): void;
 }
 
-/** Redis with its own clock: the shipped rules of a node (`MemoryLockServer`) behind a process that can stop and fail. */
+/** Redis with its own clock, whose process can stop and fail. */
 export class SimulatedServer {
   readonly index: number;
   /** Behind its address at the moment. */
-  memory: MemoryLockServer;
-  #standby: MemoryLockServer;
+  redis: SimulatedRedis;
+  #standby: SimulatedRedis;
   readonly peers = new Set<ServerPeer>();
   /** Process is stopped (SIGSTOP). */
   frozen = false;
@@ -46,7 +47,8 @@ export class SimulatedServer {
   /** Duration of one command. */
   serviceMs = 0;
   /** Called before each command. */
-  onCommand: (command: WireCommand) => void = () => {};
+  onCommand: (words: readonly string[]) => void = () => {};
+  running = true;
   #troubledUntilMs = 0;
   readonly #commandMs: number;
   #worksUntilMs = 0;
@@ -55,6 +57,9 @@ export class SimulatedServer {
   readonly #trace: Trace;
   readonly #rate: number;
   readonly #backlog: (() => void)[] = [];
+  #ids = 0;
+  /** A client asks, and no operator. */
+  #isAsked = false;
   #dump: MemorySnapshot | undefined;
 
   constructor(world: World, trace: Trace, index: number, settings: ServerSettings, commandMs = 0) {
@@ -64,25 +69,27 @@ export class SimulatedServer {
     this.index = index;
     this.#rate = settings.clockRate;
     this.clockErrorMs = settings.clockErrorMs;
-    const clock = { wallMicros: () => this.#wallMicros() };
-    this.memory = new MemoryLockServer({ clock, fresh: true });
-    this.#standby = new MemoryLockServer({ clock, fresh: true });
+    const start = () =>
+      new SimulatedRedis(
+        () => this.#wallMicros(),
+        () => newId(index, ++this.#ids),
+        (channel, message) => this.#publish(channel, message),
+        (name) => this.#refusal(name),
+      );
+    this.redis = start();
+    this.#standby = start();
   }
 
   get name(): string {
     return `n${this.index}`;
   }
 
-  get running(): boolean {
-    return this.memory.running;
-  }
-
   /** Since when it has voted without an error; Infinity when it doesn't. */
   get wellSinceMs(): number {
     const isWell = this.running && !this.frozen && this.error === undefined && !this.serviceMs;
-    const { knowsScripts, runId } = this.memory;
+    const { knowsScripts, reign } = this.redis;
     const { marker } = this;
-    if (!isWell || !knowsScripts || !marker?.reign.startsWith(runId)) return Infinity;
+    if (!isWell || !knowsScripts || marker?.reign !== reign) return Infinity;
     if (marker.voteAfterMs - Math.floor(this.wallMs) > marker.restartGuardMs) return Infinity;
     return Math.max(this.#troubledUntilMs, this.whenItShows(marker.voteAfterMs));
   }
@@ -113,15 +120,13 @@ export class SimulatedServer {
     else work();
   }
 
-  execute(command: WireCommand): unknown {
-    this.onCommand(command);
-    const reply = this.#execute(command);
+  /** Executes a command. Returns its answer, or the error in place of it. */
+  execute(words: readonly string[], from: string): unknown {
+    this.onCommand(words);
+    const answer = this.#answer(words);
     if (this.#trace.on)
-      this.#trace.add(
-        this.name,
-        `${textOf(command)} of ${command.from} = ${JSON.stringify(reply)}`,
-      );
-    return reply;
+      this.#trace.add(this.name, `${textOf(words)} of ${from} = ${JSON.stringify(answer)}`);
+    return answer;
   }
 
   freeze(): void {
@@ -135,23 +140,22 @@ export class SimulatedServer {
 
   /** Saves the data that a later restart with older data starts from. */
   saveDump(): void {
-    if (this.running) this.#dump = this.memory.snapshot();
+    if (this.running) this.#dump = this.redis.data.dump();
   }
 
   /**
    * Lets its replica take its place behind the same address, with the data of the dump where replication lags, and it becomes the
-   * replica. A promotion begins another reign, which the memory servers call another run.
+   * replica.
    */
   swap(lags: boolean): void {
     if (!this.running) return;
-    this.#standby.takeOver((lags && this.#dump) || this.memory.snapshot());
-    [this.memory, this.#standby] = [this.#standby, this.memory];
+    this.#standby.promote((lags && this.#dump) || this.redis.data.dump());
+    [this.redis, this.#standby] = [this.#standby, this.redis];
     this.#dump = undefined;
   }
 
   kill(): void {
-    this.frozen = false;
-    this.memory.kill();
+    this.frozen = this.running = false;
     for (const peer of this.peers) peer.serverDied();
     this.peers.clear();
     // Nothing of it is executed any more, but a client that waited for an answer to a connect receives one.
@@ -160,21 +164,36 @@ export class SimulatedServer {
 
   restart(data: RestartData): void {
     const older = data === 'older' ? this.#dump : undefined;
-    this.memory.restart({ keepData: data === 'kept', ...(older && { snapshot: older }) });
+    if (older) this.redis.data.load(older);
+    else if (data !== 'kept') this.redis.data.clear();
+    this.redis.restart();
+    this.running = true;
   }
 
-  #execute(command: WireCommand): unknown {
-    const { kind } = command;
+  #answer(words: readonly string[]): unknown {
     const { error } = this;
-    if (error !== undefined && (ERROR_REPLIES[error] as readonly string[]).includes(kind)) {
-      return {
-        kind: 'failed',
-        nothingWritten: true,
-        reason: 'error',
-        message: `${error} simulated`,
-      };
+    this.#isAsked = true;
+    try {
+      if (error !== undefined && ERROR_REPLIES[error] === undefined)
+        throw new ReplyError(`${error} simulated`);
+      return this.redis.execute(words);
+    } catch (thrown) {
+      return thrown;
+    } finally {
+      this.#isAsked = false;
     }
-    return command.run(this.memory);
+  }
+
+  #refusal(name: string): string | undefined {
+    const refused: readonly string[] =
+      (this.#isAsked && this.error && ERROR_REPLIES[this.error]) || [];
+    return refused.includes(name) ? `${this.error} simulated` : undefined;
+  }
+
+  #publish(channel: string, message: string): number {
+    const receivers = [...this.peers].filter((peer) => peer.channel === channel);
+    for (const peer of receivers) peer.published?.(channel, message);
+    return receivers.length;
   }
 
   /** What its clock shows, ms. */
@@ -184,25 +203,28 @@ export class SimulatedServer {
 
   /** What the last join left, undefined before the first one and after a flush. */
   get marker(): { voteAfterMs: number; reign: string; restartGuardMs: number } | undefined {
-    const words = this.memory.call('GET', 'lock:#marker')?.split(' ');
+    const words = this.redis.data.call('GET', 'lock:#marker')?.split(' ');
     if (words === undefined) return undefined;
     return { voteAfterMs: Number(words[1]), reign: words[2], restartGuardMs: Number(words[3]) };
   }
 
   /** The value of a lock: its holder, or for whom it is kept. */
   holderOf(lock: string): string | null {
-    return this.memory.call('GET', lock);
+    return this.redis.data.call('GET', lock);
+  }
+
+  /** The latest ballot under the name of a floor. */
+  floorOf(floor: string): number {
+    return Number(this.redis.data.call('GET', floor)?.slice(0, 16));
   }
 
   lockNames(): readonly string[] {
-    const request = { keyPrefix: 'lock:', keysBegin: '', most: Number.MAX_SAFE_INTEGER };
-    const reply = this.memory.list(request);
-    return reply.kind === 'listed' ? reply.names : [];
+    return this.redis.data.names('lock:').filter((name) => !name.startsWith('lock:#'));
   }
 
   /** Who stands in line for a lock, in the order of their tickets. */
   queueOf(lock: string): readonly { readonly member: string; readonly ticket: number }[] {
-    const words: string[] = this.memory.call('ZRANGE', `${lock}#queue`, 0, -1, 'WITHSCORES');
+    const words: string[] = this.redis.data.call('ZRANGE', `${lock}#queue`, 0, -1, 'WITHSCORES');
     const members = words.filter((_, index) => index % 2 === 0);
     return members.map((member, index) => ({ member, ticket: Number(words[2 * index + 1]) }));
   }
@@ -210,4 +232,14 @@ export class SimulatedServer {
   #wallMicros(): number {
     return Math.floor((EPOCH_MS + this.#world.nowMs * this.#rate + this.clockErrorMs) * 1000);
   }
+}
+
+/** An id of 40 characters, of which eight are enough to tell it from others. */
+function newId(server: number, number: number): string {
+  return `${server}${String(number).padStart(7, '0')}`.padEnd(40, 'f');
+}
+
+/** Commands in the trace: scripts by the beginning of their texts or digests. */
+function textOf(words: readonly string[]): string {
+  return words.map((word) => (word.length > 60 ? `${word.slice(0, 12)}…` : word)).join(' ');
 }
