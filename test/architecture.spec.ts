@@ -1,12 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import { emitDeclarations } from './architecture/declarations.ts';
 import {
-  coreRoomsInAStack,
   importDirection,
   injectedTimeAndChance,
   installedPackagesOnly,
   namedExportsOnly,
   noCycles,
+  roomsInAStack,
   smallClasses,
   smallFolders,
   tellingNames,
@@ -18,7 +18,7 @@ describe('the library', () => {
 
   it.each([
     ['has layers that import in one direction', importDirection],
-    ['has rooms of the core in a strict stack', coreRoomsInAStack],
+    ['has rooms of the core and of the fences in strict stacks', roomsInAStack],
     ['takes time and chance in the core from its environment', injectedTimeAndChance],
     ['exports nothing as default', namedExportsOnly],
     ['has names of files that say what is in them', tellingNames],

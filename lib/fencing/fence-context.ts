@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { FencedUsageError } from '../core/errors.ts';
 import type { FenceClaim } from './fence-claim.ts';
-import { isThenable } from './sql/sql-executor.ts';
+import { isThenable } from './steps.ts';
 
 /** The claims that a fence transaction holds. */
 export interface HeldClaims {

@@ -69,29 +69,43 @@ export const importDirection: Rule = (files) =>
       .map(({ specifier }) => `${file.path} imports ${specifier}`);
   });
 
-/** The rooms of the core, each standing on those before it. Files directly in core are the base, but for the way in. */
-const CORE_ROOMS = ['options', 'nodes', 'voting', 'holding', 'waiting'];
-const CORE_ENTRY = 'lib/core/redlock.ts';
+/** The rooms of a layer, each standing on those before it. Files directly in the layer are the base, but for the way in. */
+const STACKS = [
+  {
+    layer: 'lib/core/',
+    rooms: ['options', 'nodes', 'voting', 'holding', 'waiting'],
+    entry: 'redlock.ts',
+  },
+  { layer: 'lib/fencing/', rooms: ['sql', 'drivers', 'orms'], entry: 'index.ts' },
+];
 
-/** `redlock > waiting > holding > voting > nodes > options > base`: nothing knows what stands above it. */
-export const coreRoomsInAStack: Rule = (files) =>
-  files
-    .filter(({ path }) => path.startsWith('lib/core/'))
-    .flatMap((file) => {
-      const floor = floorOf(file.path);
-      if (floor === undefined) return [`${file.path} is in no room of the core`];
-      return file.imports
-        .filter(({ specifier }) => specifier.startsWith('.'))
-        .filter(({ specifier }) => (floorOf(resolveRelative(file.path, specifier)) ?? 0) > floor)
-        .map(({ specifier }) => `${file.path} imports ${specifier}`);
-    });
+/** `redlock > waiting > holding > voting > nodes > options > base`, `index > orms > drivers > sql > base`: nothing knows what stands above it. */
+export const roomsInAStack: Rule = (files) =>
+  STACKS.flatMap((stack) =>
+    files
+      .filter(({ path }) => path.startsWith(stack.layer))
+      .flatMap((file) => {
+        const floor = floorOf(file.path, stack);
+        if (floor === undefined) return [`${file.path} is in no room of ${stack.layer}`];
+        return file.imports
+          .map(({ specifier }) => specifier)
+          .filter((specifier) => specifier.startsWith('.'))
+          .filter(
+            (specifier) => (floorOf(resolveRelative(file.path, specifier), stack) ?? 0) > floor,
+          )
+          .map((specifier) => `${file.path} imports ${specifier}`);
+      }),
+  );
 
-/** 0 for the base; undefined where there is no such room. */
-function floorOf(path: string): number | undefined {
-  if (path === CORE_ENTRY) return CORE_ROOMS.length + 1;
-  const [, , room = '', ...rest] = path.split('/');
-  if (rest.length === 0) return 0;
-  const floor = CORE_ROOMS.indexOf(room);
+/** 0 for the base and other layers; undefined where there is no such room. */
+function floorOf(
+  path: string,
+  { layer, rooms, entry }: (typeof STACKS)[number],
+): number | undefined {
+  if (!path.startsWith(layer)) return 0;
+  const [room = '', ...rest] = path.slice(layer.length).split('/');
+  if (rest.length === 0) return room === entry ? rooms.length + 1 : 0;
+  const floor = rooms.indexOf(room);
   return floor < 0 ? undefined : floor + 1;
 }
 

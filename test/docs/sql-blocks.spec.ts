@@ -23,9 +23,9 @@ const unnumbered = (sql: string): string => plain(sql).replaceAll(/\$\d/g, '?');
 
 const sentTo = (dialect: SqlDialect): string[] => {
   const claims = [{ key: 'statement', token: '7', holder: 'holder-7' }];
-  const sent = advanceStatements({ dialect, name: TABLE }, claims).map(({ sql }) => sql);
+  const { statements } = advanceStatements({ dialect, name: TABLE }, claims);
   const sql = FENCE_SQL[dialect];
-  return sql.mark ? [...sent, sql.mark, sql.checkMark([])] : sent;
+  return sql.mark ? [...statements, sql.mark, sql.checkMark([])] : [...statements];
 };
 
 const sqlOf = (page: string): string[] =>

@@ -4,7 +4,8 @@ import { checkFenceArguments, hasMethods, keysOf } from '../fence-arguments.ts';
 import { FileBusyError, isBusyFileError } from '../sql/sql-error.ts';
 import type { Fence, FenceKeys, FenceToken, SqlFenceOptions } from '../fence.ts';
 import { outsideTransaction } from '../sql/advance-fence.ts';
-import { runSteps, type SqlExecutor } from '../sql/sql-executor.ts';
+import { runSteps } from '../steps.ts';
+import type { SqlExecutor } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 import { refuseSecondDriver } from '../sql/sqlite-driver.ts';
 
@@ -148,7 +149,7 @@ export function sqliteFence<Database extends SqliteDatabase>(
           );
         const turn = (lastTurns.get(database) ?? Promise.resolve()).then(() => {
           // Before BEGIN: its end would free the locks of the other driver.
-          void runSteps(executor(database), refuseSecondDriver(database));
+          void runSteps(refuseSecondDriver(executor(database), database));
           return inBegun(database, () => work(database));
         });
         lastTurns.set(

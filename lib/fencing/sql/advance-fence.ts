@@ -1,7 +1,8 @@
 import { FencedUsageError } from '../../core/errors.ts';
 import { staleToken, type FenceClaim } from '../fence-claim.ts';
+import type { Steps } from '../steps.ts';
 import { advanceStatements, FENCE_SQL, type FenceTable } from './dialect.ts';
-import type { SqlRow, SqlSteps } from './sql-executor.ts';
+import { send, type SqlExecutor, type SqlRow } from './sql-executor.ts';
 import {
   isAbortedTransactionError,
   isEndedTransactionError,
@@ -18,12 +19,14 @@ import {
  * @throws FencedUsageError when the fence table is missing; it names the migration
  */
 export function* advanceFence(
+  executor: SqlExecutor,
   table: FenceTable,
   claims: readonly FenceClaim[],
-): SqlSteps<readonly SqlRow[]> {
+): Steps<readonly SqlRow[]> {
+  const { statements, parameters } = advanceStatements(table, claims);
   let rows: readonly SqlRow[] = [];
   try {
-    for (const statement of advanceStatements(table, claims)) rows = yield statement;
+    for (const sql of statements) rows = yield send(executor, sql, parameters);
   } catch (error) {
     throw fenceError(error, table, claims);
   }

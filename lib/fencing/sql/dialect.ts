@@ -1,6 +1,6 @@
 import type { FenceClaim } from '../fence-claim.ts';
 import { postgresFenceSql } from './postgres-sql.ts';
-import type { SqlDialect, SqlRow, SqlStatement } from './sql-executor.ts';
+import type { SqlDialect, SqlRow } from './sql-executor.ts';
 
 /**
  * The SQL of one dialect. Its parameters are key, token and holder of each claim, in the order of their keys. `advance` runs
@@ -107,16 +107,16 @@ export interface FenceTable {
   readonly maxAgeMs?: number | undefined;
 }
 
-/** The statements of the advance, with their parameters. */
+/** The statements of the advance, and the parameters of each. */
 export function advanceStatements(
   { dialect, name, maxAgeMs }: FenceTable,
   claims: readonly FenceClaim[],
-): readonly SqlStatement[] {
+): { readonly statements: readonly string[]; readonly parameters: readonly string[] } {
   const sql = FENCE_SQL[dialect];
   const keys = claims.map((_claim, index) => sql.text(`$${index * 3 + 1}`)).join(', ');
   const oldest = maxAgeMs === undefined ? undefined : `${sql.clock} - ${maxAgeMs}000`;
   const { rows, parameters } = rowsOfClaims(sql, claims);
-  return sql.advance(name, rows, keys, oldest).map((each) => ({ sql: each, parameters }));
+  return { statements: sql.advance(name, rows, keys, oldest), parameters };
 }
 
 /** The claims as a list for VALUES, with its parameters. */

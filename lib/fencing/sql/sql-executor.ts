@@ -62,21 +62,19 @@ export interface SqlFenceAdapter<Transaction> {
   readonly autocommit?: SqlExecutor;
 }
 
-/** A statement with `$n` placeholders, which may repeat and come in any order. */
-export interface SqlStatement {
-  readonly sql: string;
-  readonly parameters: readonly unknown[];
-}
-
-/** The statement as a driver of this style wants it: for `?`, parameters are repeated in the order of their use. */
-export function renderStatement(statement: SqlStatement, style: PlaceholderStyle): SqlStatement {
-  if (style === 'numbered') return statement;
-  const parameters: unknown[] = [];
-  const sql = statement.sql.replace(/\$(\d+)/g, (_match, position: string) => {
-    parameters.push(statement.parameters[Number(position) - 1]);
+/** Sends a statement with `$n` placeholders, which may repeat and come in any order: for `?`, a parameter is sent at each of its uses. */
+export function send(
+  executor: SqlExecutor,
+  sql: string,
+  parameters: readonly unknown[] = [],
+): ReturnType<SqlExecutor['query']> {
+  if (executor.placeholder === 'numbered') return executor.query(sql, parameters);
+  const used: unknown[] = [];
+  const text = sql.replace(/\$(\d+)/g, (_match, position: string) => {
+    used.push(parameters[Number(position) - 1]);
     return '?';
   });
-  return { sql, parameters };
+  return executor.query(text, used);
 }
 
 /** The style that the drivers of a dialect take, where nothing between translates it. */
@@ -110,46 +108,4 @@ export function dialectOf(option: string, name: string): SqlDialect {
   if (dialect) return dialect;
   const known = Object.keys(DIALECTS).join(', ');
   throw new RedlockConfigError(option, name, `the fence knows ${known}`);
-}
-
-/** Statements of one transaction, and work between them; each may depend on what came of those before it. */
-export type SqlSteps<Result> = Generator<SqlStatement | (() => unknown), Result, any>;
-
-/**
- * Takes the steps one after the other; an error of a step is thrown where it was given. Where the driver answers at once it goes on
- * without an `await`: nothing else can use the connection in between.
- */
-export function runSteps<Result>(
-  executor: SqlExecutor,
-  steps: SqlSteps<Result>,
-): Promise<Result> | Result {
-  const take = (given: SqlStatement | (() => unknown)): unknown => {
-    if (typeof given === 'function') return given();
-    const { sql, parameters } = renderStatement(given, executor.placeholder);
-    return executor.query(sql, parameters);
-  };
-  const goOn = (next: IteratorResult<SqlStatement | (() => unknown), Result>): any => {
-    let step = next;
-    while (step.done !== true) {
-      let outcome: unknown;
-      try {
-        outcome = take(step.value);
-      } catch (error) {
-        step = steps.throw(error);
-        continue;
-      }
-      if (isThenable(outcome))
-        return Promise.resolve(outcome).then(
-          (known) => goOn(steps.next(known)),
-          (error) => goOn(steps.throw(error)),
-        );
-      step = steps.next(outcome);
-    }
-    return step.value;
-  };
-  return goOn(steps.next());
-}
-
-export function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return typeof (value as { then?: unknown } | null | undefined)?.then === 'function';
 }

@@ -23,20 +23,21 @@ import type {
 import { fenceClaims, type FenceClaim } from '../fence-claim.ts';
 import { FenceContext, type HeldClaims } from '../fence-context.ts';
 import { FenceReporter, isStaleTokenError, type Refusal } from '../fence-reporter.ts';
+import { checkFence } from './check-fence.ts';
 import { FENCE_SQL, type FenceTable } from './dialect.ts';
 import { setTimeLimit } from './postgres-sql.ts';
+import { pruneFence } from './prune-fence.ts';
 import { isAbortedTransactionError, isAloneError, isRetryableSqlError } from './sql-error.ts';
 import { refuseSecondDriver } from './sqlite-driver.ts';
+import { runSteps, type Steps } from '../steps.ts';
 import {
-  runSteps,
+  send,
   type CommitCheck,
   type SqlDialect,
+  type SqlExecutor,
   type SqlFenceAdapter,
   type SqlRow,
-  type SqlSteps,
 } from './sql-executor.ts';
-import { checkFence } from '../upkeep/check-fence.ts';
-import { pruneFence } from '../upkeep/prune-fence.ts';
 
 const MAX_RETRY_DELAY_MS = 200;
 
@@ -145,21 +146,17 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
 
   /** Runs in the transaction, which may be one on another connection than that of the fence. */
   protected advanceNow(call: AdvanceCall<Transaction>): Promise<void> | void {
-    return this.runFenced(call.transaction, this.advanceSteps(call));
-  }
-
-  private runFenced<Result>(transaction: Transaction, steps: SqlSteps<Result>) {
-    const { adapter } = this;
-    const { dialect, database = adapter } = adapter;
-    const all = dialect === 'sqlite' ? behind(refuseSecondDriver(database), steps) : steps;
-    return runSteps(adapter.executor(transaction), all);
+    return runSteps(this.inside(call.transaction, (executor) => this.advanceSteps(executor, call)));
   }
 
   /** A refusal in a transaction of a fence dooms that, at once. */
-  private *advanceSteps({ transaction, token, claims }: AdvanceCall<Transaction>): SqlSteps<void> {
+  private *advanceSteps(
+    executor: SqlExecutor,
+    { transaction, token, claims }: AdvanceCall<Transaction>,
+  ): Steps<void> {
     const call = openCalls.get(transaction as object);
     try {
-      yield* advanceFence(this.table, claims);
+      yield* advanceFence(executor, this.table, claims);
     } catch (error) {
       if (call && isStaleTokenError(error)) call.refusal = { error, token, claims };
       throw error;
@@ -186,7 +183,7 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
     const { autocommit } = this.adapter;
     return this.retrying<unknown>(claims, () =>
       autocommit
-        ? runSteps(autocommit, advanceFence(this.table, claims))
+        ? runSteps(advanceFence(autocommit, this.table, claims))
         : this.attempt({ of: this, claims }),
     );
   }
@@ -219,7 +216,9 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
   }
 
   /** Runs the statements in a transaction that does not touch the fence first. */
-  private async inOwnTransaction<Result>(steps: () => SqlSteps<Result>): Promise<Result> {
+  private async inOwnTransaction<Result>(
+    steps: (executor: SqlExecutor) => Steps<Result>,
+  ): Promise<Result> {
     this.context.refuseNested([]);
     const level = PLAIN_READS[this.adapter.dialect];
     return this.retrying([], () => this.begin(steps, level));
@@ -259,43 +258,54 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
   }
 
   private begin<Result>(
-    steps: (transaction: Transaction) => SqlSteps<Result>,
+    steps: (executor: SqlExecutor, transaction: Transaction) => Steps<Result>,
     level?: IsolationLevel,
     commit: CommitCheck = {},
   ): Promise<Result> {
     const run = (transaction: Transaction) =>
       // The result is no promise where everything was answered at once: that adapter takes it as it is.
-      this.runFenced(transaction, steps(transaction)) as Promise<Result>;
+      runSteps(this.inside(transaction, steps)) as Promise<Result>;
     return this.adapter.run(run, level, commit);
+  }
+
+  private *inside<Result>(
+    transaction: Transaction,
+    steps: (executor: SqlExecutor, transaction: Transaction) => Steps<Result>,
+  ): Steps<Result> {
+    const executor = this.adapter.executor(transaction);
+    if (this.table.dialect === 'sqlite') yield* refuseSecondDriver(executor, this.context.database);
+    return yield* steps(executor, transaction);
   }
 
   /** Runs the work once in a transaction, whose first statement after its settings is the advance. */
   private attempt<Result>(call: FenceCall<Transaction, Result>): Promise<Result> {
     const commit: CommitCheck = {};
-    const steps = (transaction: Transaction) => this.attemptSteps(call, transaction, commit);
+    const steps = (executor: SqlExecutor, transaction: Transaction) =>
+      this.attemptSteps(executor, call, transaction, commit);
     return this.begin(steps, call.options?.isolationLevel, commit);
   }
 
   /** @throws the refusal of the call when the work succeeded in spite of it */
   private *attemptSteps<Result>(
+    executor: SqlExecutor,
     call: FenceCall<Transaction, Result>,
     transaction: Transaction,
     commit: CommitCheck,
-  ): SqlSteps<Result> {
+  ): Steps<Result> {
     const { claims, work, options = {} } = call;
     const { dialect, checksAtCommit } = this.adapter;
     const fenceSql = FENCE_SQL[dialect];
     openCalls.set(transaction as object, call);
     try {
-      yield* limitSteps(options, dialect);
-      const rows: readonly SqlRow[] = yield* advanceFence(this.table, claims);
+      yield* limitSteps(executor, options, dialect);
+      const rows: readonly SqlRow[] = yield* advanceFence(executor, this.table, claims);
       if (!work) return undefined as Result;
-      if (fenceSql.mark) yield { sql: fenceSql.mark, parameters: [] };
-      const result: Result = yield () => this.context.run(call, () => work(transaction));
+      if (fenceSql.mark) yield send(executor, fenceSql.mark);
+      const result: Result = yield this.context.run(call, () => work(transaction));
       if (call.refusal) throw call.refusal.error;
       const check = fenceSql.checkMark(rows);
       if (checksAtCommit) commit.check = check;
-      else yield* endSteps(check);
+      else yield* endSteps(executor, check);
       return result;
     } catch (error) {
       throw call.refusal && isAbortedTransactionError(error) ? call.refusal.error : error;
@@ -305,14 +315,9 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
   }
 }
 
-function* behind<Result>(first: SqlSteps<void>, steps: SqlSteps<Result>): SqlSteps<Result> {
-  yield* first;
-  return yield* steps;
-}
-
-function* endSteps(sql: string): SqlSteps<void> {
+function* endSteps(executor: SqlExecutor, sql: string): Steps<void> {
   try {
-    yield { sql, parameters: [] };
+    yield send(executor, sql);
   } catch (error) {
     refuseEnded(error);
   }
@@ -326,7 +331,11 @@ const PLAIN_READS = {
 } as const;
 
 /** The values are checked numbers, so no parameter is needed. */
-function* limitSteps(options: Partial<TransactionOptions>, dialect: SqlDialect): SqlSteps<void> {
+function* limitSteps(
+  executor: SqlExecutor,
+  options: Partial<TransactionOptions>,
+  dialect: SqlDialect,
+): Steps<void> {
   const settings = {
     lockTimeout: 'lock_timeout',
     idleInTransactionTimeout: 'idle_in_transaction_session_timeout',
@@ -339,7 +348,7 @@ function* limitSteps(options: Partial<TransactionOptions>, dialect: SqlDialect):
       throw new RedlockConfigError(name, value, fix);
     }
     try {
-      yield { sql: setTimeLimit(setting, value), parameters: [] };
+      yield send(executor, setTimeLimit(setting, value));
     } catch (error) {
       if (!isAloneError(error)) throw error;
       const fix = 'it limits waits between sessions, and a PGlite has only one: leave it out';

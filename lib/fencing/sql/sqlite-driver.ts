@@ -1,6 +1,7 @@
 import { statSync } from 'node:fs';
 import { RedlockConfigError } from '../../core/errors.ts';
-import type { SqlRow, SqlSteps } from './sql-executor.ts';
+import type { Steps } from '../steps.ts';
+import { send, type SqlExecutor, type SqlRow } from './sql-executor.ts';
 
 /** The files that each build of SQLite has opened in this process; another copy of this package has the same list. */
 const FILES = Symbol.for('nestjs-fenced-lock/sqlite-files');
@@ -17,10 +18,10 @@ const builds = new WeakMap<object, string>();
  * @param database what has one driver
  * @throws RedlockConfigError when another build of SQLite has one of the files of this connection
  */
-export function* refuseSecondDriver(database: object): SqlSteps<void> {
-  const build = builds.get(database) ?? (yield* askBuild());
+export function* refuseSecondDriver(executor: SqlExecutor, database: object): Steps<void> {
+  const build = builds.get(database) ?? (yield* askBuild(executor));
   builds.set(database, build);
-  const rows: readonly SqlRow[] = yield { sql: 'PRAGMA database_list', parameters: [] };
+  const rows: readonly SqlRow[] = yield send(executor, 'PRAGMA database_list');
   for (const { file } of rows) {
     const id = typeof file === 'string' ? idOf(file) : undefined;
     if (id === undefined) continue;
@@ -36,10 +37,10 @@ export function* refuseSecondDriver(database: object): SqlSteps<void> {
   }
 }
 
-function* askBuild(): SqlSteps<string> {
+function* askBuild(executor: SqlExecutor): Steps<string> {
   const sql = 'SELECT sqlite_version() AS version, sqlite_source_id() AS source';
-  const [row]: readonly SqlRow[] = yield { sql, parameters: [] };
-  const options: readonly SqlRow[] = yield { sql: 'PRAGMA compile_options', parameters: [] };
+  const [row]: readonly SqlRow[] = yield send(executor, sql);
+  const options: readonly SqlRow[] = yield send(executor, 'PRAGMA compile_options');
   return [row!['version'], row!['source'], ...options.map(Object.values)].join(' ');
 }
 

@@ -2,10 +2,11 @@ import { randomUUID } from 'node:crypto';
 import { isRedlockError } from '../../core/errors.ts';
 import type { FenceFinding } from '../fence.ts';
 import { isStaleTokenError } from '../fence-reporter.ts';
-import { advanceFence } from '../sql/advance-fence.ts';
-import type { FenceTable } from '../sql/dialect.ts';
-import { isLastingError, isMissingTableError, staleFactsOf } from '../sql/sql-error.ts';
-import type { SqlSteps } from '../sql/sql-executor.ts';
+import type { Steps } from '../steps.ts';
+import { advanceFence } from './advance-fence.ts';
+import type { FenceTable } from './dialect.ts';
+import { isLastingError, isMissingTableError, staleFactsOf } from './sql-error.ts';
+import type { SqlExecutor } from './sql-executor.ts';
 
 /** A claim, and what is wrong when it does not end as expected. */
 interface Trial {
@@ -40,13 +41,13 @@ class TrialOver extends Error {
  */
 export async function checkFence(
   table: FenceTable,
-  use: (steps: () => SqlSteps<never>) => Promise<never>,
+  use: (steps: (executor: SqlExecutor) => Steps<never>) => Promise<never>,
 ): Promise<readonly FenceFinding[]> {
   const prefix = `#check:${randomUUID()}:`;
   const now = Date.now() * 1_000;
   for (const trials of TRIALS) {
     try {
-      await use(() => tried(table, trials, prefix, now));
+      await use((executor) => tried(executor, table, trials, prefix, now));
     } catch (error) {
       if (isMissingTableError(error))
         return [{ severity: 'warning', message: (error as Error).message }];
@@ -67,16 +68,17 @@ function lasting({ name }: FenceTable, error: unknown): string {
 }
 
 function* tried(
+  executor: SqlExecutor,
   table: FenceTable,
   trials: readonly Trial[],
   prefix: string,
   now: number,
-): SqlSteps<never> {
+): Steps<never> {
   for (const { key, isNewer, isRefused = false, wrong } of trials) {
     const token = String(now + Number(isNewer));
     let isAdmitted = true;
     try {
-      yield* advanceFence(table, [{ key: prefix + key, token, holder: token }]);
+      yield* advanceFence(executor, table, [{ key: prefix + key, token, holder: token }]);
     } catch (error) {
       // PostgreSQL may name another key in its refusal, which then comes as it was sent.
       const isAnswer = isRedlockError(error) || staleFactsOf(error).length > 0;

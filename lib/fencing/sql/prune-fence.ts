@@ -2,8 +2,9 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { RedlockConfigError } from '../../core/errors.ts';
 import { MARGIN_MS } from '../fence-arguments.ts';
 import { FIRST_TIME } from '../fence-claim.ts';
-import { FENCE_SQL, type FenceTable } from '../sql/dialect.ts';
-import type { SqlDialect, SqlRow, SqlSteps } from '../sql/sql-executor.ts';
+import { FENCE_SQL, type FenceTable } from './dialect.ts';
+import { send, type SqlDialect, type SqlExecutor, type SqlRow } from './sql-executor.ts';
+import type { Steps } from '../steps.ts';
 
 /** MariaDB takes a list of 1,000 for a table of its own, and may look at all rows to delete those, and lock them. */
 const KEYS_PER_TRANSACTION = 500;
@@ -43,7 +44,7 @@ const PRUNE_SQL: Readonly<Record<SqlDialect, PruneSql>> = {
 };
 
 /** Runs the statements in a transaction of their own, again when the database aborts it. */
-type Use = <Result>(steps: () => SqlSteps<Result>) => Promise<Result>;
+type Use = <Result>(steps: (executor: SqlExecutor) => Steps<Result>) => Promise<Result>;
 
 /**
  * Deletes the rows that the fence does without: it refuses their tokens, and all that are older, for their age.
@@ -57,11 +58,11 @@ export async function pruneFence(table: FenceTable, use: Use): Promise<number> {
       "give the fence a maxAge, such as '30d': prune deletes what is older. Nothing was deleted";
     throw new RedlockConfigError('maxAge', maxAgeMs, fix);
   }
-  const limit = await use(() => chooseLimit(table, maxAgeMs + MARGIN_MS));
+  const limit = await use((executor) => chooseLimit(executor, table, maxAgeMs + MARGIN_MS));
   let count = 0;
   for (let last: string | undefined = ''; last !== undefined;) {
     const after: string = last;
-    const page = await use(() => deletePage(table, limit, after));
+    const page = await use((executor) => deletePage(executor, table, limit, after));
     count += page.deleted;
     last = page.last;
     // A database in this process would leave no turn to anything else.
@@ -71,8 +72,12 @@ export async function pruneFence(table: FenceTable, use: Use): Promise<number> {
 }
 
 /** The first token that stays. */
-function* chooseLimit({ dialect }: FenceTable, ageMs: number): SqlSteps<string> {
-  const [row] = yield { sql: `SELECT ${FENCE_SQL[dialect].clock} AS now`, parameters: [] };
+function* chooseLimit(
+  executor: SqlExecutor,
+  { dialect }: FenceTable,
+  ageMs: number,
+): Steps<string> {
+  const [row] = yield send(executor, `SELECT ${FENCE_SQL[dialect].clock} AS now`);
   // When the clock of the database is ahead, it goes back one day: its tokens count as younger then.
   const now = Math.min(Date.now() * 1_000, Number(row!['now']));
   return String(now - ageMs * 1_000);
@@ -83,16 +88,17 @@ function* chooseLimit({ dialect }: FenceTable, ageMs: number): SqlSteps<string> 
  * leaves rows that a transaction holds: that may last, and others would wait for the rows deleted before.
  */
 function* deletePage(
+  executor: SqlExecutor,
   { dialect, name }: FenceTable,
   limit: string,
   after: string,
-): SqlSteps<{ readonly deleted: number; readonly last: string | undefined }> {
+): Steps<{ readonly deleted: number; readonly last: string | undefined }> {
   const { integer, text } = FENCE_SQL[dialect];
   const sql = PRUNE_SQL[dialect];
   const isOld = `token >= ${FIRST_TIME} AND token < CAST($1 AS ${integer})`;
   const page = `SELECT ${sql.shownKey} AS shown, CASE WHEN ${isOld} THEN 1 ELSE 0 END AS expired FROM ${name}
 WHERE resource > ${text('$2')} ORDER BY ${name}.resource LIMIT ${KEYS_PER_TRANSACTION}`;
-  const rows: readonly SqlRow[] = yield { sql: page, parameters: [limit, after] };
+  const rows: readonly SqlRow[] = yield send(executor, page, [limit, after]);
   let old = rows.filter((row) => Number(row['expired']) === 1).map(shownKey);
   const [verb, index] = sql.delete;
   const last = rows.length < KEYS_PER_TRANSACTION ? undefined : shownKey(rows.at(-1)!);
@@ -100,11 +106,11 @@ WHERE resource > ${text('$2')} ORDER BY ${name}.resource LIMIT ${KEYS_PER_TRANSA
     `FROM ${name} AS f ${index} WHERE resource IN (${keys.map((_key, at) => text(`$${at + 2}`)).join(', ')}) AND ${isOld}`;
   if (old.length > 0 && sql.lockFree) {
     const free = `SELECT ${sql.shownKey} AS shown ${rowsOf(old)} ${sql.lockFree}`;
-    const freeRows: readonly SqlRow[] = yield { sql: free, parameters: [limit, ...old] };
+    const freeRows: readonly SqlRow[] = yield send(executor, free, [limit, ...old]);
     old = freeRows.map(shownKey);
   }
   if (old.length > 0)
-    yield { sql: `${verb} ${rowsOf(old)} ${sql.end ?? ''}`, parameters: [limit, ...old] };
+    yield send(executor, `${verb} ${rowsOf(old)} ${sql.end ?? ''}`, [limit, ...old]);
   return { deleted: old.length, last };
 }
 
