@@ -18,16 +18,12 @@ const poison = (key: string, token: string, holder: string): string =>
     `pg_catalog.concat('${POISON_PREFIX}', pg_catalog.json_build_array(${key}, CAST(${token} AS text), ${holder}))`,
   );
 
-/** Mark in the error of a time-out for waits between sessions where there is one session only. */
-export const ALONE = 'redlock:alone';
-
 /**
- * SET LOCAL of a time-out for waits between sessions, except in PGlite, also behind another client: nobody else can wait inside
- * one, and such a time-out may stop the event loop of the process for good.
+ * SET LOCAL of a time-out for waits between sessions. In a PGlite, also in one behind another client, nothing is set and `applied` is
+ * empty: nobody else can wait inside one, and such a time-out may stop the event loop of the process for good.
  */
 export function setTimeLimit(setting: string, valueMs: number): string {
-  const applied = `pg_catalog.set_config('${setting}', '${valueMs}', true)`;
-  return `SELECT ${numberIn(`CASE WHEN pg_catalog.strpos(pg_catalog.version(), 'emcc') > 0 THEN '${ALONE}' ELSE CAST(pg_catalog.length(${applied}) AS text) END`)}`;
+  return `SELECT CASE WHEN pg_catalog.strpos(pg_catalog.version(), 'emcc') > 0 THEN '' ELSE pg_catalog.set_config('${setting}', '${valueMs}', true) END AS applied`;
 }
 
 const CLOCK = 'CAST(EXTRACT(EPOCH FROM pg_catalog.clock_timestamp()) * 1000000 AS pg_catalog.int8)';

@@ -1,4 +1,4 @@
-import { ALONE, ENDED, POISON_PREFIX } from './postgres-sql.ts';
+import { ENDED, POISON_PREFIX } from './postgres-sql.ts';
 
 /** The facts from one of the errors that a driver or ORM put into each other. */
 interface SqlErrorFacts {
@@ -97,11 +97,6 @@ export function isEndedTransactionError(error: unknown): boolean {
     (hasCode(facts, ['22P02']) && hasMessage(facts, new RegExp(ENDED))) ||
     hasMessage(facts, /no such savepoint: redlock_fence/)
   );
-}
-
-/** Whether PGlite refused a time-out for waits between sessions. */
-export function isAloneError(error: unknown): boolean {
-  return hasMessage(sqlErrorFacts(error), new RegExp(ALONE));
 }
 
 export function isMissingTableError(error: unknown): boolean {

@@ -27,7 +27,7 @@ import { checkFence } from './check-fence.ts';
 import { FENCE_SQL, type FenceTable } from './dialect.ts';
 import { setTimeLimit } from './postgres-sql.ts';
 import { pruneFence } from './prune-fence.ts';
-import { isAbortedTransactionError, isAloneError, isRetryableSqlError } from './sql-error.ts';
+import { isAbortedTransactionError, isRetryableSqlError } from './sql-error.ts';
 import { refuseSecondDriver } from './sqlite-driver.ts';
 import { runSteps, type Steps } from '../steps.ts';
 import {
@@ -347,10 +347,8 @@ function* limitSteps(
       const fix = `it is a setting of PostgreSQL; set the one of ${dialect} on its connection`;
       throw new RedlockConfigError(name, value, fix);
     }
-    try {
-      yield send(executor, setTimeLimit(setting, value));
-    } catch (error) {
-      if (!isAloneError(error)) throw error;
+    const [row] = yield send(executor, setTimeLimit(setting, value));
+    if (row?.['applied'] === '') {
       const fix = 'it limits waits between sessions, and a PGlite has only one: leave it out';
       throw new RedlockConfigError(name, value, fix);
     }
