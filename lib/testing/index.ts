@@ -9,7 +9,6 @@ export type {
   FenceConformanceOptions,
   FenceConformanceReport,
 } from './conformance/fence-conformance.ts';
-export type { FenceStressOptions } from './conformance/fence-conformance-writers.ts';
 export type { FencePast, FenceStore, FenceTicket } from './fence-store.ts';
 export { createFencingToken } from './create-fencing-token.ts';
 export { createMemoryNodes } from './memory/memory-lock-node.ts';
