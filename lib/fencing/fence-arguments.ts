@@ -95,7 +95,7 @@ const TRANSACTION_OPTIONS = {
 };
 
 /** The keys that the options of a call name. @throws RedlockConfigError */
-export function keysOf(call: string, options: FenceKeys = {}): FenceKeys['keys'] {
+export function checkedKeys(call: string, options: FenceKeys = {}): FenceKeys['keys'] {
   return checkOptions(call, KEYS, options).keys;
 }
 

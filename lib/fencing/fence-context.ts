@@ -13,7 +13,7 @@ export interface HeldClaims {
 /** A run of a fence transaction's work. */
 interface Frame {
   readonly held: HeldClaims;
-  readonly of: FenceContext;
+  readonly context: FenceContext;
   /** Work that was not awaited outlives its transaction. */
   isOver: boolean;
 }
@@ -26,7 +26,7 @@ const frames = (): readonly Frame[] => (storage.getStore() ?? []).filter(({ isOv
 
 /** The claims of the fence transaction over `database` in whose work this call runs. */
 export const claimsAround = (database: object): readonly FenceClaim[] | undefined =>
-  frames().find(({ of }) => of.database === database)?.held.claims;
+  frames().find(({ context }) => context.database === database)?.held.claims;
 
 /** Runs what a fence does for itself, which is part of no work. */
 export function outsideWork<Result>(run: () => Result): Result {
@@ -53,7 +53,7 @@ export class FenceContext {
    * can be awaited, such as the query of a query builder, runs inside.
    */
   run<Result>(held: HeldClaims, work: () => Promise<Result> | Result): Promise<Result> | Result {
-    const frame: Frame = { held, of: this, isOver: false };
+    const frame: Frame = { held, context: this, isOver: false };
     const end = () => {
       frame.isOver = true;
     };
@@ -90,7 +90,7 @@ export class FenceContext {
       );
     }
     const { onlyConnection } = this;
-    const isBusy = (frame: Frame) => frame.of.onlyConnection === onlyConnection;
+    const isBusy = (frame: Frame) => frame.context.onlyConnection === onlyConnection;
     if (onlyConnection === undefined || !frames().some(isBusy)) return;
     throw new FencedUsageError(
       'The enclosing transaction has the only connection; a second one would wait for it indefinitely. Bring this token to the enclosing one, fence.advance(tx, token), or begin outside its work. Nothing was written.',
@@ -101,7 +101,7 @@ export class FenceContext {
   /** The innermost claim of the same row. */
   #held({ key }: FenceClaim): { claim: FenceClaim; frame: Frame } | undefined {
     for (const frame of frames()) {
-      if (frame.of.database !== this.database || frame.of.table !== this.table) continue;
+      if (frame.context.database !== this.database || frame.context.table !== this.table) continue;
       const claim = frame.held.claims.find((each) => each.key === key);
       if (claim) return { claim, frame };
     }

@@ -54,7 +54,7 @@ export class FenceReporter {
       this.emit({ type: 'admitted', ...subject(claims), operation });
       return result;
     } catch (error) {
-      const refusal = isRefusalOf(claims, error) ? { error, token, claims } : hidden.refusal;
+      const refusal = isRefusal(claims, error) ? { error, token, claims } : hidden.refusal;
       if (!refusal) throw error;
       const about = subject(refusal.claims);
       noteAdmission(refusal.token!, false);
@@ -109,7 +109,7 @@ export function isStaleTokenError(error: unknown): error is StaleTokenError {
 }
 
 /** Refusal of these claims, not that of another holder, which used a fence inside the work. */
-function isRefusalOf(claims: readonly FenceClaim[], error: unknown): error is StaleTokenError {
+function isRefusal(claims: readonly FenceClaim[], error: unknown): error is StaleTokenError {
   if (!isStaleTokenError(error)) return false;
   const { currentToken, currentHolder } = error;
   const claim = claims.find(({ key, token }) => key === error.key && token === error.token);

@@ -1,7 +1,7 @@
 import { checkFenceArguments, hasMethods, refuseClient } from '../fence-arguments.ts';
 import type { Fence, SqlFenceOptions } from '../fence.ts';
 import { outsideTransaction } from '../sql/advance-fence.ts';
-import { rowsOf } from '../sql/sql-executor.ts';
+import { resultRows } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 import { watchQueue } from './watch-pool.ts';
 
@@ -61,7 +61,7 @@ export function mysqlFence<Connection extends MysqlConnection>(
           const rowShape = { rowsAsArray: false, nestTables: false };
           const [result, fields] = await connection.query({ sql, ...rowShape }, [...parameters]);
           if (isOutside(result)) throw outsideTransaction([]);
-          return rowsOf([result, fields]);
+          return resultRows([result, fields]);
         },
       }),
       // The answer to the first statement of `advance` tells; see the executor. Each statement on a pool has its own connection.

@@ -4,7 +4,7 @@ import { fenceError } from '../sql/advance-fence.ts';
 import type { SqlFenceOptions } from '../fence.ts';
 import { DEFAULT_TABLE, SQL_FENCE_OPTIONS } from '../fence-arguments.ts';
 import { fenceClaims } from '../fence-claim.ts';
-import { rowsOfClaims } from '../sql/dialect.ts';
+import { claimRows } from '../sql/dialect.ts';
 import {
   checkPostgresPool,
   runPostgresTransaction,
@@ -53,7 +53,7 @@ export function postgresTokenSource(
       const raise = async (client: PostgresClient): Promise<number> => {
         // The lock may have been lost while a connection was awaited.
         signal.throwIfAborted();
-        const first = rowsOfClaims(postgresFenceSql, claims);
+        const first = claimRows(postgresFenceSql, claims);
         // Locks the rows in the order of their keys, and raises each by one.
         const { rows } = await client.query(
           `INSERT INTO ${table} AS f (resource, token, holder) VALUES ${first.rows}

@@ -4,7 +4,7 @@ import { checkOptions, kindOf } from '../../core/options/option-names.ts';
 import {
   FENCE_OPTIONS,
   hasMethods,
-  keysOf,
+  checkedKeys,
   MARGIN_MS,
   refuseClient,
   text,
@@ -168,12 +168,12 @@ export function redisFence(client: RedisFenceClient, options: RedisFenceOptions 
   };
   return {
     write: async (token, commands, called) => {
-      const claims = fenceClaims(token, keysOf('fence.write', called), maxAgeMs);
+      const claims = fenceClaims(token, checkedKeys('fence.write', called), maxAgeMs);
       const stored = commands.map((command) => storedCommand(command, claims));
       return reporter.reporting(token, claims, 'write', () => run(claims, stored));
     },
     claim: async (token, called) => {
-      const claims = fenceClaims(token, keysOf('fence.claim', called), maxAgeMs);
+      const claims = fenceClaims(token, checkedKeys('fence.claim', called), maxAgeMs);
       await reporter.reporting(token, claims, 'claim', () => run(claims, []));
     },
     fenceName,

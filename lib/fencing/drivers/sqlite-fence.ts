@@ -1,9 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { FencedUsageError, RedlockConfigError } from '../../core/errors.ts';
-import { checkFenceArguments, hasMethods, keysOf } from '../fence-arguments.ts';
+import { checkFenceArguments, hasMethods } from '../fence-arguments.ts';
 import { FileBusyError, isBusyFileError } from '../sql/sql-error.ts';
 import type { Fence, FenceKeys, FenceToken, SqlFenceOptions } from '../fence.ts';
-import { outsideTransaction } from '../sql/advance-fence.ts';
 import { runSteps } from '../steps.ts';
 import type { SqlExecutor } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
@@ -32,7 +31,7 @@ function beginNow(database: SqliteDatabase, startMs: number): boolean {
     throw new FencedUsageError(
       'A transaction is open on this connection, and a second one cannot be begun. Call it when no transaction is open, or give the fence a connection of its own.',
     );
-  const timeoutMs = busyTimeoutOf(database);
+  const timeoutMs = readBusyTimeout(database);
   try {
     database.exec(`${timeoutMs > 0 ? 'PRAGMA busy_timeout = 0; ' : ''}BEGIN IMMEDIATE`);
     return true;
@@ -46,7 +45,7 @@ function beginNow(database: SqliteDatabase, startMs: number): boolean {
   }
 }
 
-function busyTimeoutOf(database: SqliteDatabase): number {
+function readBusyTimeout(database: SqliteDatabase): number {
   const [row] = database.prepare('PRAGMA busy_timeout').all();
   return Number(Object.values(Object(row))[0]) || 0;
 }
@@ -204,15 +203,12 @@ class SqliteTableFence<Database extends SqliteDatabase>
     token: FenceToken | undefined,
     options?: FenceKeys,
   ): Promise<void> {
-    const claims = this.claimsOf(token, keysOf('fence.advance', options));
-    if (!isInSqliteTransaction(database)) throw outsideTransaction(claims);
-    const call = { transaction: database, token, claims };
+    const call = this.advanceCall(database, token, options);
     try {
       // The statements answer at once, so nothing is left to wait for.
       void this.advanceNow(call);
     } catch (error) {
-      const refused = () => Promise.reject(error as Error);
-      this.reportAdvance(call, refused).catch(() => undefined);
+      this.reportAdvance(call, () => Promise.reject(error as Error)).catch(() => undefined);
       throw error;
     }
     return this.reportAdvance(call, () => Promise.resolve());

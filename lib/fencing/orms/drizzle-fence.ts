@@ -4,7 +4,7 @@ import type { Fence, SqlFenceOptions } from '../fence.ts';
 import { isOutside } from '../drivers/mysql-fence.ts';
 import { isInPostgresTransaction } from '../drivers/postgres-pool.ts';
 import { outsideTransaction } from '../sql/advance-fence.ts';
-import { rowsOf, type SqlDialect } from '../sql/sql-executor.ts';
+import { resultRows, type SqlDialect } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
 /** The part of a Drizzle transaction that the fence uses. */
@@ -95,7 +95,7 @@ export function drizzleFence<Database extends DrizzleDatabase>(
           // A transaction of Drizzle doesn't know that it is over.
           const status = transaction.session?.client?.getTransactionStatus?.();
           if (status === 'I' || isOutside(answer[0])) throw outsideTransaction([]);
-          return rowsOf(answer);
+          return resultRows(answer);
         },
       }),
       isTransaction: (transaction) => {

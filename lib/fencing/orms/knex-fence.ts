@@ -1,6 +1,6 @@
 import { checkFenceArguments } from '../fence-arguments.ts';
 import type { Fence, SqlFenceOptions } from '../fence.ts';
-import { dialectOf, rowsOf } from '../sql/sql-executor.ts';
+import { dialectNamed, resultRows } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
 /** The part of a Knex transaction that the fence uses. */
@@ -42,14 +42,14 @@ export function knexFence<Knex extends KnexInstance>(
 ): Fence<KnexTransactionOf<Knex>> {
   const needs = 'a Knex: knex({ client, connection })';
   checkFenceArguments('knexFence', knex, ['transaction', 'raw'], needs, options);
-  const dialect = dialectOf('knex', String(knex.client?.config?.client));
+  const dialect = dialectNamed('knex', String(knex.client?.config?.client));
   return new SqlFence<KnexTransaction>(
     {
       dialect,
       database: knex,
       executor: (transaction) => ({
         placeholder: 'question-mark',
-        query: async (sql, parameters) => rowsOf(await transaction.raw(sql, [...parameters])),
+        query: async (sql, parameters) => resultRows(await transaction.raw(sql, [...parameters])),
       }),
       isTransaction: (transaction) =>
         transaction.isTransaction === true && transaction.isCompleted?.() !== true,

@@ -1,6 +1,6 @@
 import { checkFenceArguments } from '../fence-arguments.ts';
 import type { Fence, SqlFenceOptions } from '../fence.ts';
-import { dialectOf, driverPlaceholder, rowsOf } from '../sql/sql-executor.ts';
+import { dialectNamed, driverPlaceholder, resultRows } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
 /** The part of a TypeORM EntityManager that the fence uses. */
@@ -40,7 +40,7 @@ export function typeormFence<DataSource extends TypeormDataSource>(
 ): Fence<TypeormManagerOf<DataSource>> {
   const needs = 'a DataSource of TypeORM';
   checkFenceArguments('typeormFence', dataSource, ['transaction', 'query'], needs, options);
-  const dialect = dialectOf('dataSource', dataSource.options.type);
+  const dialect = dialectNamed('dataSource', dataSource.options.type);
   return new SqlFence<TypeormManager>(
     {
       dialect,
@@ -48,7 +48,7 @@ export function typeormFence<DataSource extends TypeormDataSource>(
       executor: (manager) => ({
         placeholder: driverPlaceholder(dialect),
         // Statements of the fence begin with WITH, INSERT or SELECT: TypeORM gives the rows of these (not `[rows, count]`).
-        query: async (sql, parameters) => rowsOf(await manager.query(sql, [...parameters])),
+        query: async (sql, parameters) => resultRows(await manager.query(sql, [...parameters])),
       }),
       isTransaction: (manager) => manager.queryRunner?.isTransactionActive === true,
       run: (work, isolationLevel) =>

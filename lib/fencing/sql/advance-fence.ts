@@ -7,7 +7,7 @@ import {
   isAbortedTransactionError,
   isEndedTransactionError,
   isMissingTableError,
-  staleFactsOf,
+  staleFacts,
 } from './sql-error.ts';
 
 /**
@@ -40,7 +40,7 @@ export function fenceError(
   { dialect, name: table }: FenceTable,
   claims: readonly FenceClaim[],
 ): unknown {
-  for (const [key, token, holder] of staleFactsOf(error).toReversed()) {
+  for (const [key, token, holder] of staleFacts(error).toReversed()) {
     const claim = claims.find((each) => each.key === key);
     if (claim) return staleToken(key, claim.token, token, holder);
   }

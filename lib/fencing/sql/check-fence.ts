@@ -5,7 +5,7 @@ import { isStaleTokenError } from '../fence-reporter.ts';
 import type { Steps } from '../steps.ts';
 import { advanceFence } from './advance-fence.ts';
 import type { FenceTable } from './dialect.ts';
-import { isLastingError, isMissingTableError, staleFactsOf } from './sql-error.ts';
+import { isLastingError, isMissingTableError, staleFacts } from './sql-error.ts';
 import type { SqlExecutor } from './sql-executor.ts';
 
 /** A claim, and what is wrong when it does not end as expected. */
@@ -81,7 +81,7 @@ function* tried(
       yield* advanceFence(executor, table, [{ key: prefix + key, token, holder: token }]);
     } catch (error) {
       // PostgreSQL may name another key in its refusal, which then comes as it was sent.
-      const isAnswer = isRedlockError(error) || staleFactsOf(error).length > 0;
+      const isAnswer = isRedlockError(error) || staleFacts(error).length > 0;
       if (isMissingTableError(error) || !isAnswer) throw error;
       if (!isStaleTokenError(error)) throw new TrialOver(`${wrong} (${(error as Error).message})`);
       isAdmitted = false;

@@ -1,4 +1,5 @@
 import type { FenceClaim } from '../fence-claim.ts';
+import type { IsolationLevel } from '../fence.ts';
 import { postgresFenceSql } from './postgres-sql.ts';
 import type { SqlDialect, SqlRow } from './sql-executor.ts';
 
@@ -21,6 +22,8 @@ export interface FenceSql {
   advance(table: string, rows: string, keys: string, oldest?: string): readonly string[];
   /** Microseconds since 1970 by the clock of the database, now: not when the transaction began. */
   readonly clock: string;
+  /** The isolation level whose reads lock nothing, also where the default of the database is stricter. */
+  readonly plainReads?: IsolationLevel;
   /** The type of tokens. */
   readonly integer: string;
   /** A key or holder, from its parameter. */
@@ -44,6 +47,7 @@ const mysqlFenceSql: FenceSql = {
 
   // UTC: an hour of local time comes twice a year.
   clock: "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))",
+  plainReads: 'repeatable read',
   integer: 'SIGNED',
 
   // mysql2 and ORMs over it put parameters into the text, with backslashes that NO_BACKSLASH_ESCAPES takes literally. The
@@ -115,12 +119,12 @@ export function advanceStatements(
   const sql = FENCE_SQL[dialect];
   const keys = claims.map((_claim, index) => sql.text(`$${index * 3 + 1}`)).join(', ');
   const oldest = maxAgeMs === undefined ? undefined : `${sql.clock} - ${maxAgeMs}000`;
-  const { rows, parameters } = rowsOfClaims(sql, claims);
+  const { rows, parameters } = claimRows(sql, claims);
   return { statements: sql.advance(name, rows, keys, oldest), parameters };
 }
 
 /** The claims as a list for VALUES, with its parameters. */
-export function rowsOfClaims(
+export function claimRows(
   { text, integer, encode = (plain) => plain }: FenceSql,
   claims: readonly FenceClaim[],
 ): { readonly rows: string; readonly parameters: readonly string[] } {

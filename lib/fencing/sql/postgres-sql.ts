@@ -62,6 +62,7 @@ export const postgresFenceSql = {
 ) WITH (fillfactor = 50);`,
 
   clock: CLOCK,
+  plainReads: 'read committed' as const,
   integer: 'bigint',
   text: (placeholder: string) => `CAST(${placeholder} AS text)`,
   advance: (table: string, rows: string, _keys: string, oldest?: string) => [

@@ -119,7 +119,7 @@ export type StaleFacts = readonly [key: string, token: string, holder: string];
  * Reads the refusal out of the error of the poisoned statement. Empty when it is another error; more than one when parameters in
  * the message of a wrapper look like one: the database's own message comes last.
  */
-export function staleFactsOf(error: unknown): readonly StaleFacts[] {
+export function staleFacts(error: unknown): readonly StaleFacts[] {
   const refusals = sqlErrorFacts(error).filter(({ codes }) => codes.has('22P02'));
   const messages = refusals.flatMap((facts) => facts.messages);
   return messages.flatMap((message) => {

@@ -83,7 +83,7 @@ export function driverPlaceholder(dialect: SqlDialect): PlaceholderStyle {
 }
 
 /** Results of raw queries: `{ rows }` of pg and PGlite, `[rows, fields]` of mysql2, the rows of better-sqlite3 and TypeORM. */
-export function rowsOf(result: any): readonly SqlRow[] {
+export function resultRows(result: any): readonly SqlRow[] {
   if (!Array.isArray(result)) return result?.rows ?? [];
   return Array.isArray(result[0]) ? result[0] : result;
 }
@@ -103,7 +103,7 @@ const DIALECTS: Readonly<Record<string, SqlDialect>> = {
  * Dialect that the fence speaks to the database that an ORM calls `name`.
  * @throws RedlockConfigError about `option` for a name that it does not know
  */
-export function dialectOf(option: string, name: string): SqlDialect {
+export function dialectNamed(option: string, name: string): SqlDialect {
   const dialect = Object.hasOwn(DIALECTS, name) ? DIALECTS[name] : undefined;
   if (dialect) return dialect;
   const known = Object.keys(DIALECTS).join(', ');

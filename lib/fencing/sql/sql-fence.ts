@@ -4,7 +4,7 @@ import { valuesOf } from '../../core/options/option-names.ts';
 import {
   DEFAULT_ATTEMPTS,
   DEFAULT_TABLE,
-  keysOf,
+  checkedKeys,
   SQL_FENCE_OPTIONS,
   transactionOptions,
   type TransactionOptions,
@@ -47,7 +47,7 @@ interface FenceCall<Transaction, Result> extends HeldClaims {
   readonly work?: (transaction: Transaction) => Promise<Result> | Result;
   readonly options?: Partial<TransactionOptions>;
   /** The fence that opens the transaction. */
-  readonly of: object;
+  readonly opener: object;
   /** Refusal of a stale token which the work brought; it dooms the transaction, even if the work swallows the error. */
   refusal?: Refusal;
 }
@@ -60,7 +60,7 @@ interface AdvanceCall<Transaction> {
 }
 
 /** A call by the transaction that a fence opened for it: the refusal by any fence dooms it. */
-const openCalls = new WeakMap<object, { readonly of: object; refusal?: Refusal }>();
+const openCalls = new WeakMap<object, { readonly opener: object; refusal?: Refusal }>();
 
 /**
  * The fence over any SQL database: one table, whose row locks order the holders.
@@ -112,9 +112,9 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
     options?: FenceTransactionOptions,
   ): Promise<Result> {
     const settled = transactionOptions(options);
-    const claims = this.claimsOf(token, settled.keys);
+    const claims = this.checkedClaims(token, settled.keys);
     this.context.refuseNested(claims);
-    const call: FenceCall<Transaction, Result> = { of: this, claims, work, options: settled };
+    const call: FenceCall<Transaction, Result> = { opener: this, claims, work, options: settled };
     const attempt = async () => {
       delete call.refusal;
       call.isCovering = false;
@@ -134,30 +134,36 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
     token: FenceToken | undefined,
     options?: FenceKeys,
   ): Promise<void> {
-    const claims = this.claimsOf(token, keysOf('fence.advance', options));
-    const isInside = this.adapter.isTransaction(Object(transaction) as Transaction);
-    // Because `await` is left out where the answer is known at once, what a caller sends that forgot its own stays behind this.
-    if (isInside !== true && !(await isInside)) throw outsideTransaction(claims);
-    const call = { transaction, token, claims };
-    await this.reportAdvance(call, async () => {
-      await this.advanceNow(call);
-    });
+    const call = this.advanceCall(transaction, token, options);
+    await this.reportAdvance(call, async () => this.advanceNow(call));
   }
 
-  /** Runs in the transaction, which may be one on another connection than that of the fence. */
+  /** @throws FencedUsageError as `fenceClaims` */
+  protected advanceCall(
+    transaction: Transaction,
+    token: FenceToken | undefined,
+    options: FenceKeys | undefined,
+  ): AdvanceCall<Transaction> {
+    const claims = this.checkedClaims(token, checkedKeys('fence.advance', options));
+    return { transaction, token, claims };
+  }
+
+  /**
+   * Runs in the transaction, which may be one on another connection than that of the fence. Its statements are sent at once where
+   * that can be: those of a caller who forgot to await it come later.
+   */
   protected advanceNow(call: AdvanceCall<Transaction>): Promise<void> | void {
-    return runSteps(this.inside(call.transaction, (executor) => this.advanceSteps(executor, call)));
+    return runSteps(this.advanceSteps(call));
   }
 
   /** A refusal in a transaction of a fence dooms that, at once. */
-  private *advanceSteps(
-    executor: SqlExecutor,
-    { transaction, token, claims }: AdvanceCall<Transaction>,
-  ): Steps<void> {
-    const call = openCalls.get(transaction as object);
+  private *advanceSteps({ transaction, token, claims }: AdvanceCall<Transaction>): Steps<void> {
+    const isInside = yield this.adapter.isTransaction(Object(transaction) as Transaction);
+    if (!isInside) throw outsideTransaction(claims);
     try {
-      yield* advanceFence(executor, this.table, claims);
+      yield* this.inside(transaction, (executor) => advanceFence(executor, this.table, claims));
     } catch (error) {
+      const call = openCalls.get(transaction as object);
       if (call && isStaleTokenError(error)) call.refusal = { error, token, claims };
       throw error;
     }
@@ -168,12 +174,12 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
     { transaction, token, claims }: AdvanceCall<Transaction>,
     advance: () => Promise<void>,
   ): Promise<void> {
-    if (openCalls.get(transaction as object)?.of === this) return advance();
+    if (openCalls.get(transaction as object)?.opener === this) return advance();
     await this.reporter.reporting(token, claims, 'advance', advance);
   }
 
   async claim(token: FenceToken | undefined, options?: FenceKeys): Promise<void> {
-    const claims = this.claimsOf(token, keysOf('fence.claim', options));
+    const claims = this.checkedClaims(token, checkedKeys('fence.claim', options));
     if (this.context.covers(claims)) return;
     this.context.refuseNested(claims);
     await this.reporter.reporting(token, claims, 'claim', () => this.claimNow(claims));
@@ -184,7 +190,7 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
     return this.retrying<unknown>(claims, () =>
       autocommit
         ? runSteps(advanceFence(autocommit, this.table, claims))
-        : this.attempt({ of: this, claims }),
+        : this.attempt({ opener: this, claims }),
     );
   }
 
@@ -220,8 +226,8 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
     steps: (executor: SqlExecutor) => Steps<Result>,
   ): Promise<Result> {
     this.context.refuseNested([]);
-    const level = PLAIN_READS[this.adapter.dialect];
-    return this.retrying([], () => this.begin(steps, level));
+    const { plainReads } = FENCE_SQL[this.table.dialect];
+    return this.retrying([], () => this.begin(steps, plainReads));
   }
 
   ddl(): string {
@@ -233,7 +239,7 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
   }
 
   /** @throws FencedUsageError as `fenceClaims` */
-  protected claimsOf(
+  private checkedClaims(
     token: FenceToken | undefined,
     keys: readonly string[] | undefined,
   ): readonly FenceClaim[] {
@@ -322,13 +328,6 @@ function* endSteps(executor: SqlExecutor, sql: string): Steps<void> {
     refuseEnded(error);
   }
 }
-
-/** Levels whose reads lock nothing, also where the default of the database is stricter. */
-const PLAIN_READS = {
-  postgresql: 'read committed',
-  mysql: 'repeatable read',
-  sqlite: undefined,
-} as const;
 
 /** The values are checked numbers, so no parameter is needed. */
 function* limitSteps(

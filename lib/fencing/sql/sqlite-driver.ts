@@ -5,7 +5,7 @@ import { send, type SqlExecutor, type SqlRow } from './sql-executor.ts';
 
 /** The files that each build of SQLite has opened in this process; another copy of this package has the same list. */
 const FILES = Symbol.for('nestjs-fenced-lock/sqlite-files');
-const filesOf: Map<string, Set<string>> = ((globalThis as any)[FILES] ??= new Map());
+const filesByBuild: Map<string, Set<string>> = ((globalThis as any)[FILES] ??= new Map());
 
 const builds = new WeakMap<object, string>();
 
@@ -23,9 +23,9 @@ export function* refuseSecondDriver(executor: SqlExecutor, database: object): St
   builds.set(database, build);
   const rows: readonly SqlRow[] = yield send(executor, 'PRAGMA database_list');
   for (const { file } of rows) {
-    const id = typeof file === 'string' ? idOf(file) : undefined;
+    const id = typeof file === 'string' ? fileId(file) : undefined;
     if (id === undefined) continue;
-    for (const [other, files] of filesOf) {
+    for (const [other, files] of filesByBuild) {
       if (other === build || !files.has(id)) continue;
       const [version, first] = [build, other].map((each) => each.split(' ')[0]);
       const shown = `over the SQLite file ${String(file)} with two drivers in one process (SQLite ${version} beside ${first})`;
@@ -33,7 +33,7 @@ export function* refuseSecondDriver(executor: SqlExecutor, database: object): St
         'neither sees the locks of the other one, so stale writes could be committed, and commits be lost. Use one driver for all access to this file. Nothing was written';
       throw new RedlockConfigError('fence', database, fix, shown);
     }
-    filesOf.set(build, (filesOf.get(build) ?? new Set()).add(id));
+    filesByBuild.set(build, (filesByBuild.get(build) ?? new Set()).add(id));
   }
 }
 
@@ -45,7 +45,7 @@ function* askBuild(executor: SqlExecutor): Steps<string> {
 }
 
 /** The same for every name of the file, and another one when the file is made anew. Undefined when it is in memory, or on a server. */
-function idOf(file: string): string | undefined {
+function fileId(file: string): string | undefined {
   try {
     const { dev, ino, birthtimeNs } = statSync(file, { bigint: true });
     return `${dev}:${ino}:${birthtimeNs}`;

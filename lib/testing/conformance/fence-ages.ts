@@ -12,7 +12,7 @@ import {
   reads,
   staleClaim,
   staleWrite,
-  textOf,
+  textBy,
   writes,
   type FenceCases,
   type FenceStep,
@@ -43,7 +43,7 @@ interface Edge {
   readonly refusedMs: number;
 }
 
-const timeOf = (ageMs: number): bigint => BigInt(Math.floor((Date.now() - ageMs) * 1_000));
+const timeAgo = (ageMs: number): bigint => BigInt(Math.floor((Date.now() - ageMs) * 1_000));
 
 /** The cases of a store that rejects tokens for their age, and of one that forgets them. */
 export function ageCases(store: FenceStore): FenceCases {
@@ -51,12 +51,12 @@ export function ageCases(store: FenceStore): FenceCases {
   if (maxAge === undefined) return {};
   const ofAge: FenceCases = {
     'a token that is too old is rejected, also of a holder that came in time': [
-      atEdge(({ refusedMs }) => [olderThan(timeOf(refusedMs))]),
-      onOldKey((newest) => [staleClaim(newest), staleWrite(newest), writes(timeOf(0))]),
+      atEdge(({ refusedMs }) => [olderThan(timeAgo(refusedMs))]),
+      onOldKey((newest) => [staleClaim(newest), staleWrite(newest), writes(timeAgo(0))]),
     ],
     'a token that is not yet too old is accepted': [
       atEdge(() => {
-        const young = timeOf(maxAge - SKEW_MS);
+        const young = timeAgo(maxAge - SKEW_MS);
         return [claims(young), writes(young), reads(young, 'its text')];
       }),
     ],
@@ -67,7 +67,7 @@ export function ageCases(store: FenceStore): FenceCases {
     [OVERLAPPING]: [atEdge((edge) => [besidePrunes(edge, inTurn(FENCE_CASES[OVERLAPPING]!))])],
     'a key that was forgotten by a clock ahead keeps its text, and rejects what it had rejected': [
       onOldKey((newest) => {
-        const live = timeOf(0);
+        const live = timeAgo(0);
         return [
           forget(newest + 1n),
           olderThan(newest),
@@ -103,7 +103,7 @@ const besidePrunes =
   async (...given) => {
     let isOver = false;
     const pruning = async (): Promise<void> => {
-      for (; !isOver; await sleep(Math.random() * 3)) await forget(timeOf(refusedMs))(...given);
+      for (; !isOver; await sleep(Math.random() * 3)) await forget(timeAgo(refusedMs))(...given);
     };
     await Promise.all([step(...given).finally(() => (isOver = true)), pruning()]);
   };
@@ -120,7 +120,7 @@ function atEdge(steps: (edge: Edge, store: FenceStore) => readonly FenceStep[]):
 async function findEdge(store: FenceStore, resource: string): Promise<Edge> {
   let [refusedMs, admittedMs] = [store.maxAge! + SKEW_MS, store.maxAge! - SKEW_MS];
   const refuses = (ageMs: number): Promise<boolean> =>
-    isRefused(store, store.claim(ticketFor(`${resource}:${ageMs}`, timeOf(ageMs))));
+    isRefused(store, store.claim(ticketFor(`${resource}:${ageMs}`, timeAgo(ageMs))));
   const isRight = (await refuses(refusedMs)) && !(await refuses(admittedMs));
   demand(isRight, 'it does not reject the tokens that are older than its maxAge, and these only');
   for (let count = 0; count < MOST_TRIES && refusedMs - admittedMs > 1; count += 1) {
@@ -134,7 +134,7 @@ async function findEdge(store: FenceStore, resource: string): Promise<Edge> {
 }
 
 async function untilOld(token: bigint, { refusedMs }: Edge): Promise<void> {
-  while (token >= timeOf(refusedMs)) await sleep(5);
+  while (token >= timeAgo(refusedMs)) await sleep(5);
 }
 
 /** Steps on a key that has a text, and whose newest token has become too old. */
@@ -144,9 +144,9 @@ function onOldKey(steps: (newest: bigint) => readonly FenceStep[]): FenceStep {
     let [newest, isTooLate] = [0n, true];
     // A token may become too old on its way, on a slow machine.
     for (let lifeMs = LIFE_MS; isTooLate && lifeMs < SKEW_MS / 4; lifeMs *= 2) {
-      newest = timeOf(edge.admittedMs - lifeMs);
+      newest = timeAgo(edge.admittedMs - lifeMs);
       const by = ticketFor(resource, newest);
-      isTooLate = await isRefused(store, store.write(by, textOf(by), noPause));
+      isTooLate = await isRefused(store, store.write(by, textBy(by), noPause));
     }
     await untilOld(newest, edge);
     await inTurn(steps(newest))(store, resource, amounts);
@@ -157,19 +157,19 @@ function onOldKey(steps: (newest: bigint) => readonly FenceStep[]): FenceStep {
 const younger = atEdge(({ admittedMs, refusedMs }, { maxAge }) => {
   const keys: (readonly [name: string, newest: bigint])[] = [];
   for (let ms = LEAST_YOUNGER_MS; ms < maxAge! / 2; ms *= FURTHER)
-    keys.push([String(ms), timeOf(admittedMs - ms)]);
+    keys.push([String(ms), timeAgo(admittedMs - ms)]);
   return [
     ...keys.map(([name, newest]) => on(name, attempt('write')(newest))),
-    forget(timeOf(refusedMs)),
+    forget(timeAgo(refusedMs)),
     ...keys.map(([name, newest]) => on(name, olderThan(newest))),
   ];
 });
 
 /** None of the older ones comes in, from before their keys may be forgotten until afterwards. */
 const crowd = atEdge((edge) => {
-  const newest = timeOf(edge.admittedMs - LIFE_MS);
+  const newest = timeAgo(edge.admittedMs - LIFE_MS);
   const older: FenceStep = async (...given) => {
-    for (; timeOf(edge.refusedMs) < newest + AFTERWARDS; await nextTurn())
+    for (; timeAgo(edge.refusedMs) < newest + AFTERWARDS; await nextTurn())
       await olderThan(newest)(...given);
   };
   const onEach = (step: FenceStep): FenceStep =>
@@ -181,9 +181,9 @@ const crowd = atEdge((edge) => {
 /** Brings back what the older one saw, for the newer one's token is gone. */
 const pruned: FenceStep = async (store, resource, amounts) => {
   const edge = await findEdge(store, resource);
-  const newest = timeOf(edge.admittedMs - LIFE_MS);
+  const newest = timeAgo(edge.admittedMs - LIFE_MS);
   const newer = ticketFor(resource, newest);
-  const tickets = [ticketFor(resource, newest - 1n), ticketFor(resource, timeOf(0))] as const;
+  const tickets = [ticketFor(resource, newest - 1n), ticketFor(resource, timeAgo(0))] as const;
   // A wrong store does not wait: the newer token has to become too old meanwhile.
   const gateMs = amounts.gateMs + 2 * LIFE_MS;
   await interleave(store, tickets, gateMs, async (history) => {

@@ -166,7 +166,7 @@ export function attempt(
   return (token: number | bigint, holder?: string): FenceStep =>
     async (store, resource) => {
       const by = ticketFor(resource, token, holder);
-      const trial = step === 'claim' ? store.claim(by) : store.write(by, textOf(by), noPause);
+      const trial = step === 'claim' ? store.claim(by) : store.write(by, textBy(by), noPause);
       const outcome = await isRefused(store, trial).then(
         (isStale) => (isStale ? 'rejected' : 'accepted'),
         (error) => {
@@ -176,7 +176,7 @@ export function attempt(
       );
       const stale = expected === 'rejected' ? 'stale ' : '';
       const isRight = expected === undefined || outcome === expected;
-      demand(isRight, `the ${stale}${step} with ${textOf(by)} was ${outcome}`);
+      demand(isRight, `the ${stale}${step} with ${textBy(by)} was ${outcome}`);
     };
 }
 
@@ -187,7 +187,7 @@ export function reads(
 ): FenceStep {
   return async (store, resource) => {
     const text = await store.read(ticketFor(resource, token));
-    const right = expected === 'nothing' ? null : textOf(ticketFor(resource, of));
+    const right = expected === 'nothing' ? null : textBy(ticketFor(resource, of));
     demand(text === right, `holds ${JSON.stringify(text)} instead of ${JSON.stringify(right)}`);
   };
 }
@@ -220,7 +220,7 @@ function longNames(length: number): FenceStep[] {
   );
 }
 
-export function textOf({ token, holder }: FenceTicket): string {
+export function textBy({ token, holder }: FenceTicket): string {
   return `${token} of ${holder}`;
 }
 

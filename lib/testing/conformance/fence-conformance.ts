@@ -62,7 +62,7 @@ export async function fenceConformance(
   for (const [name, steps] of Object.entries({ ...FENCE_CASES, ...ageCases(store) })) {
     const resource = `${run}:${cases.length}`;
     const trial = inTurn(steps)(store, resource, { gateMs, idleMs, sessions });
-    const failure = await failureOf(trial, caseTimeoutMs);
+    const failure = await failureWithin(trial, caseTimeoutMs);
     cases.push(failure === undefined ? { name } : { name, failure });
   }
   return { passed: cases.every((each) => each.failure === undefined), cases };
@@ -75,16 +75,17 @@ const AHEAD = 9_999_999_999_999_990n;
 
 /** Tokens that are even go to the second instance. Where their age counts, small ones become times that are far ahead. */
 function prepared(first: FenceStore, second = first): FenceStore {
-  const of = ({ token }: FenceTicket): FenceStore => (BigInt(token) % 2n === 0n ? second : first);
+  const instance = ({ token }: FenceTicket): FenceStore =>
+    BigInt(token) % 2n === 0n ? second : first;
   const timed = (each: FenceTicket): FenceTicket =>
     first.maxAge !== undefined && BigInt(each.token) < FIRST_TIME
       ? { ...each, token: String(AHEAD + BigInt(each.token)) }
       : each;
   return {
     // A hook may also throw at once.
-    claim: async (each) => of(each).claim(timed(each)),
-    read: async (each) => of(each).read(timed(each)),
-    write: async (each, text, pause) => of(each).write(timed(each), text, pause),
+    claim: async (each) => instance(each).claim(timed(each)),
+    read: async (each) => instance(each).read(timed(each)),
+    write: async (each, text, pause) => instance(each).write(timed(each), text, pause),
     ...(first.isStale && { isStale: (error: unknown) => first.isStale!(error) }),
     ...(first.maxAge !== undefined && { maxAge: first.maxAge }),
     ...(first.prune && { prune: (past) => (second.prune ? second : first).prune!(past) }),
@@ -113,7 +114,7 @@ export async function assertFenceConformance(
   );
 }
 
-async function failureOf(run: Promise<void>, timeoutMs: number): Promise<string | undefined> {
+async function failureWithin(run: Promise<void>, timeoutMs: number): Promise<string | undefined> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<string>((resolve) => {
     timer = setTimeout(() => resolve(`no end within ${timeoutMs} ms`), timeoutMs);
