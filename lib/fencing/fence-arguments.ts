@@ -16,10 +16,10 @@ import {
 import type { FenceKeys, FenceOptions, FenceTransactionOptions } from './fence.ts';
 
 const HOUR_MS = 3_600_000;
-/** Microseconds are numbers that JavaScript tells apart from the next one. */
+/** JavaScript tells apart each number of microseconds up to here. */
 const MAX_AGE_MS = Math.floor(Number.MAX_SAFE_INTEGER / 1_000);
 
-/** Age beyond its `maxAge` at which the row of a token may go: the clock of the database may go back by as much. */
+/** The time beyond `maxAge` after which the row of a token may go: the clock of the database may go back by as much. */
 export const MARGIN_MS = HOUR_MS;
 
 /** The options of every fence; the age in milliseconds. */
@@ -43,7 +43,7 @@ export const DEFAULT_TABLE = 'redlock_fence';
 /** The options of every fence in an SQL database. */
 export const SQL_FENCE_OPTIONS = {
   ...FENCE_OPTIONS,
-  // Names that would need quotes are refused, too: it stands in SQL as it is.
+  // The name stands in SQL as it is, so one that would need quotes is refused.
   table: text(
     /^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$/,
     "use letters, digits and '_', with at most one schema in front ('app.redlock_fence')",
@@ -55,7 +55,7 @@ export const SQL_FENCE_OPTIONS = {
  *
  * @param needs the right client, for messages
  * @param own the options beside those of every fence in an SQL database
- * @returns the values of these; the fence itself looks at those of the others
+ * @returns the values of `own`; the fence itself looks at those of the others
  * @throws RedlockConfigError
  */
 export function checkFenceArguments<Own extends OptionTable>(
@@ -94,12 +94,12 @@ const TRANSACTION_OPTIONS = {
   idleInTransactionTimeout: duration(1),
 };
 
-/** The keys that the options of a call name. @throws RedlockConfigError */
+/** The keys that the options of a call name. @throws RedlockConfigError for another option */
 export function checkedKeys(call: string, options: FenceKeys = {}): FenceKeys['keys'] {
   return checkOptions(call, KEYS, options).keys;
 }
 
-/** The times in milliseconds. */
+/** The options of a transaction, with its times in milliseconds. */
 export type TransactionOptions = OptionValues<typeof TRANSACTION_OPTIONS> & {
   readonly attempts: number;
 };

@@ -12,9 +12,9 @@ export interface FenceClaim {
 }
 
 const AS_GIVEN = 'Pass the token as the lock gave it, or as it was received.';
-/** The time in 2001; smaller tokens are no times in microseconds. */
+/** A time in 2001. Smaller tokens are numbers of a counter, and no times in microseconds. */
 export const FIRST_TIME = '1000000000000000';
-/** An empty one is no holder: it marks rows that were repaired. */
+/** An empty text is no holder: it marks the rows that were repaired. */
 const HOLDER = /^[\x20-\x7e]{1,255}$/;
 
 /**

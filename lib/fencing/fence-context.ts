@@ -21,7 +21,7 @@ interface Frame {
 /** The frames of all fences, the innermost first: two of them may share the only connection. */
 const storage = new AsyncLocalStorage<readonly Frame[]>();
 
-/** Around this call. */
+/** The frames around this call. */
 const frames = (): readonly Frame[] => (storage.getStore() ?? []).filter(({ isOver }) => !isOver);
 
 /** The claims of the fence transaction over `database` in whose work this call runs. */

@@ -30,7 +30,7 @@ export class FenceReporter {
   /** Reports to `listener`, too, until the returned function is called. */
   observe(listener: FenceEventListener): () => void {
     callback(listener, 'listener');
-    // Listeners may be given twice: each call has its own observer.
+    // A listener may be given twice: each call has an observer of its own.
     const observer: FenceEventListener = (event) => listener(event);
     this.observers.add(observer);
     return () => void this.observers.delete(observer);
@@ -92,7 +92,7 @@ export class FenceReporter {
 }
 
 /**
- * Whether the error is a refusal by a fence, also one from another copy of this package.
+ * Whether a fence rejected a token with this error; it may come from another copy of this package.
  *
  * @example
  * ```ts
@@ -108,7 +108,7 @@ export function isStaleTokenError(error: unknown): error is StaleTokenError {
   return isRedlockError(error) && error.code === 'STALE_TOKEN';
 }
 
-/** Refusal of these claims, not that of another holder, which used a fence inside the work. */
+/** Whether the error is the refusal of these claims, and not that of another holder who used a fence inside the work. */
 function isRefusal(claims: readonly FenceClaim[], error: unknown): error is StaleTokenError {
   if (!isStaleTokenError(error)) return false;
   const { currentToken, currentHolder } = error;

@@ -1,16 +1,13 @@
 import type { StaleTokenError } from '../core/errors.ts';
 import type { Duration } from '../core/options/duration.ts';
 
-/**
- * Token as the fence takes it. A `FencingToken` is one; so is what another service received over HTTP, whose
- * value is a decimal string.
- */
+/** A token as the fence takes it: a `FencingToken`, or what another service received over HTTP, whose value is a decimal string. */
 export interface FenceToken {
   /** A positive integer: a safe integer, a bigint, or its decimal form, up to 2^63 - 1. */
   readonly value: number | bigint | string;
   /** The keys it was granted for, at most 1,000. Empty (a token from outside): the keys must be named in the call. */
   readonly keys: readonly string[];
-  /** Identity of the grant, 1 to 255 printable ASCII characters; equal numbers of different holders exclude each other. */
+  /** The identity of the grant, 1 to 255 printable ASCII characters; equal numbers of different holders exclude each other. */
   readonly holder: string;
 }
 
@@ -108,21 +105,21 @@ export interface FenceKeys {
   readonly keys?: readonly string[];
 }
 
-/** Standard isolation levels. */
+/** The standard isolation levels. */
 export type IsolationLevel = 'read committed' | 'repeatable read' | 'serializable';
 
 /** The options of {@link Fence.transaction}. */
 export interface FenceTransactionOptions extends FenceKeys {
-  /** Levels are all safe under the fence; the stricter ones are aborted more often. @default the database's own */
+  /** All levels are safe under the fence; the stricter ones are aborted more often. @default the database's own */
   readonly isolationLevel?: IsolationLevel;
   /**
-   * Number of times that the transaction may run in all when the database aborts it; then its error is thrown.
+   * How often the transaction may run in all when the database aborts it; then its error is thrown.
    * @default 10
    */
   readonly attempts?: number;
   /**
    * PostgreSQL: how long a statement waits for a row that a paused holder still locks, then it fails with 55P03.
-   * Costs a round trip; a default for the role or the database costs none. PGlite has one session only, and refuses it.
+   * It costs a round trip; a default for the role or the database costs none. PGlite has one session only, and refuses it.
    * @default the server's (indefinitely)
    */
   readonly lockTimeout?: Duration;
@@ -137,11 +134,11 @@ export interface FenceTransactionOptions extends FenceKeys {
 export interface FenceFinding {
   /** `error`: stale tokens may be accepted, or new ones rejected. `warning`: calls will fail. */
   readonly severity: 'error' | 'warning';
-  /** Message about what is wrong, and what to do. */
+  /** What is wrong, and what to do. */
   readonly message: string;
 }
 
-/** Place where a stale token was rejected. */
+/** Where a stale token was rejected. */
 export interface StaleContext {
   /** `transaction` and `claim`: already rolled back. `advance`: your transaction may still be open; it must roll back. */
   readonly operation: 'transaction' | 'advance' | 'claim' | 'write';
@@ -187,7 +184,7 @@ export interface FenceOptions {
   readonly maxAge?: number | `${number}${'h' | 'd'}`;
   /**
    * Runs once for each rejected call, before it rejects: undo what this holder did elsewhere, for example refund a payment.
-   * Awaited. When it throws, the caller still gets the StaleTokenError, and a `compensation-failed` event (without a listener:
+   * It is awaited. When it throws, the caller still gets the StaleTokenError, and a `compensation-failed` event (without a listener:
    * a process warning) reports it.
    */
   readonly onStale?: (error: StaleTokenError, context: StaleContext) => void | Promise<void>;

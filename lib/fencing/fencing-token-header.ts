@@ -15,19 +15,19 @@ export const FENCING_TOKEN_HEADER = 'Fencing-Token';
 
 /** The part of a token that travels. */
 export interface HeaderToken {
-  /** Decimal in text, so that nothing on the way rounds it. */
+  /** The number; in text it is decimal, so that nothing on the way rounds it. */
   readonly value: number | bigint | string;
-  /** Random identity of the grant. */
+  /** The random identity of the grant. */
   readonly holder: string;
 }
 
 /** A token as another service sent it. The sender's keys are not in it: the receiver knows which of its resources is meant. */
 export interface ReceivedFencingToken {
-  /** Decimal. */
+  /** The decimal number. */
   readonly value: string;
   /** The resources that the receiver said are meant. */
   readonly keys: readonly string[];
-  /** Random identity of the grant. */
+  /** The random identity of the grant. */
   readonly holder: string;
 }
 

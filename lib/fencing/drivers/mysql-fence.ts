@@ -64,7 +64,7 @@ export function mysqlFence<Connection extends MysqlConnection>(
           return resultRows([result, fields]);
         },
       }),
-      // The answer to the first statement of `advance` tells; see the executor. Each statement on a pool has its own connection.
+      // The answer to the first statement tells (see the executor). A pool may send each statement on another connection.
       isTransaction: (connection) =>
         hasMethods(connection, ['query']) && !('getConnection' in connection),
       async run(work, isolationLevel) {

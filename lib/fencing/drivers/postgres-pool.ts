@@ -48,7 +48,7 @@ export function runPostgresTransaction<Result>(
     await client.query(`BEGIN${level}`);
     const result = await work(client);
     const check = commit.check ? `${commit.check}; ` : '';
-    // COMMIT of a failed transaction would, without the check, be answered with ROLLBACK, which is no error.
+    // Without the check, the COMMIT of a failed transaction would be answered with ROLLBACK, which is no error.
     await client.query(`${check}COMMIT`).catch(refuseEnded);
     return result;
   });
@@ -103,7 +103,7 @@ export async function isInPostgresTransaction(client: PostgresClient): Promise<b
   const status = client.getTransactionStatus?.();
   if (status === 'T' || status === 'E') return true;
   try {
-    // Fails outside, and is free inside: every query takes this lock.
+    // This fails outside of a transaction, and costs nothing inside: every query takes this lock.
     await client.query('LOCK TABLE pg_catalog.pg_class IN ACCESS SHARE MODE');
     return true;
   } catch (error) {
@@ -115,7 +115,7 @@ export async function isInPostgresTransaction(client: PostgresClient): Promise<b
 /**
  * @param lend runs its argument with a client
  * @param isPrepared whether statements with parameters are prepared, once per connection
- * @param isInside refuse what ran outside a transaction, such as after a COMMIT that was not awaited
+ * @param isInside whether to refuse what ran outside of a transaction, such as after a COMMIT that was not awaited
  */
 export function postgresExecutor(
   lend: (use: (client: PostgresClient) => Promise<readonly SqlRow[]>) => Promise<readonly SqlRow[]>,
@@ -124,7 +124,7 @@ export function postgresExecutor(
 ): SqlExecutor {
   const query: SqlExecutor['query'] = (text, values) =>
     lend(async (client) => {
-      // Settings have no parameters but numbers in their text: nothing to plan, and many texts.
+      // The text of a setting has its number in it: there would be many of them, and nothing to plan.
       const name = isPrepared && values.length > 0 ? statementName(text) : undefined;
       // A text in the simple protocol could hold several statements, and end the transaction between them.
       const statement = { ...(name && { name }), text, values: [...values], queryMode: 'extended' };
@@ -135,7 +135,7 @@ export function postgresExecutor(
   return { placeholder: 'numbered', query };
 }
 
-/** The name for each text, of 57 characters; PostgreSQL cuts names at 63. */
+/** A name for each text. It has 57 characters; PostgreSQL cuts names at 63. */
 function statementName(sql: string): string {
   return `redlock_fence_${createHash('sha256').update(sql).digest('base64url')}`;
 }

@@ -19,7 +19,7 @@ export interface RedisFenceClient {
   eval(script: string, keyCount: number, ...rest: any[]): Promise<unknown>;
   /** The options that ioredis was given. */
   readonly options?: {
-    /** None: it goes before the first argument of a command only. */
+    /** There may be none: ioredis puts it before the first argument of a command only. */
     readonly keyPrefix?: unknown;
   };
 }
@@ -137,7 +137,7 @@ const REDIS_OPTIONS = {
  */
 export function redisFence(client: RedisFenceClient, options: RedisFenceOptions = {}): RedisFence {
   const needs = 'a client of ioredis without a keyPrefix';
-  // RENAME would write another key than it was given, where the client has a prefix.
+  // With a prefix, RENAME would write another key than it was given.
   const isRight = hasMethods(client, ['eval']) && !client.options?.keyPrefix;
   if (!isRight) refuseClient('redisFence', client, needs);
   const checked = checkOptions('redisFence', REDIS_OPTIONS, options);
@@ -194,7 +194,7 @@ function storedCommand(
   return [name, key, ...parameters].map((value: unknown) => {
     if (typeof value === 'string' || (typeof value === 'number' && !Number.isNaN(value)))
       return value;
-    // Bytes that are no Buffer mean nothing to ioredis.
+    // To ioredis, bytes that are no Buffer mean nothing.
     if (types.isUint8Array(value)) return Buffer.from(value);
     const shown = Number.isNaN(value) ? 'NaN' : kindOf(value);
     throw new FencedUsageError(
@@ -204,7 +204,7 @@ function storedCommand(
   });
 }
 
-/** Keys whose names stand for the fence of another key. */
+/** The form of the keys whose names stand for the fence of another key. */
 const TAKEN = /^#*\{[^{}]+\}$/;
 
 /**

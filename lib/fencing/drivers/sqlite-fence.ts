@@ -91,7 +91,7 @@ export interface SqliteFence<Database> extends Fence<Database> {
   advanceSync(database: Database, token: FenceToken | undefined, options?: FenceKeys): void;
 }
 
-/** Promise by connection: settles, never rejects, when the transaction before has ended. */
+/** By connection, a promise that resolves when its last transaction has ended, however that ended. */
 const lastTurns = new WeakMap<object, Promise<unknown>>();
 
 /**
@@ -147,7 +147,7 @@ export function sqliteFence<Database extends SqliteDatabase>(
             'SQLite has only one, serializable: leave it out',
           );
         const turn = (lastTurns.get(database) ?? Promise.resolve()).then(() => {
-          // Before BEGIN: its end would free the locks of the other driver.
+          // It comes before BEGIN, whose end would free the locks of the other driver.
           void runSteps(refuseSecondDriver(executor(database), database));
           return inBegun(database, () => work(database));
         });
@@ -164,8 +164,8 @@ export function sqliteFence<Database extends SqliteDatabase>(
 
 /**
  * Begins a transaction when no other connection writes. The drivers wait synchronously, and the connection that holds the file may
- * be one of this process, which could not go on. Without an `await` between BEGIN and COMMIT unless `use` has one: what others
- * write on this connection meanwhile would belong to it.
+ * be one of this process, which could not go on. Between BEGIN and COMMIT there is no `await` unless `use` has one: what others
+ * write on this connection meanwhile would belong to the transaction.
  *
  * @throws FileBusyError
  */
@@ -197,7 +197,7 @@ class SqliteTableFence<Database extends SqliteDatabase>
   extends SqlFence<Database>
   implements SqliteFence<Database>
 {
-  /** Method that is not async: nothing may go on after a refusal, also where nobody waits for the promise. */
+  /** It is not async: nothing may go on after a refusal, also where nobody waits for the promise. */
   override advance(
     database: Database,
     token: FenceToken | undefined,

@@ -28,7 +28,7 @@ const TRIALS: readonly (readonly Trial[])[] = [
   [{ key: 'a', isNewer: false, wrong: 'it keeps what was rolled back' }],
 ];
 
-/** Rolls the transaction back. */
+/** It is thrown to roll the transaction back. */
 class TrialOver extends Error {
   constructor(readonly wrong?: string) {
     super('rolled back');
@@ -36,7 +36,7 @@ class TrialOver extends Error {
 }
 
 /**
- * Tries the table, on random keys.
+ * Tries the table, with random keys.
  * @param use runs the statements in a transaction of their own, and rejects with what they throw
  */
 export async function checkFence(

@@ -12,7 +12,7 @@ import type { SqlDialect, SqlRow } from './sql-executor.ts';
  * have that as text in `oldest`, or the statement fails.
  */
 export interface FenceSql {
-  /** Creates the table; safe to run again. */
+  /** Creates the table; it is safe to run again. */
   ddl(table: string): string;
   /**
    * @param rows of the claims, for VALUES
@@ -28,7 +28,7 @@ export interface FenceSql {
   readonly integer: string;
   /** A key or holder, from its parameter. */
   readonly text: (placeholder: string) => string;
-  /** Encoding of keys and holders in its parameters, and of keys in the rows of `advance`. */
+  /** Encodes keys and holders for its parameters, and keys as the rows of `advance` have them. */
   readonly encode?: (text: string) => string;
   /** Runs after `advance`, where the rows of that don't tell transactions apart. */
   readonly mark?: string;
@@ -38,14 +38,14 @@ export interface FenceSql {
 
 /** MariaDB and MySQL: two statements on one connection, inside a transaction. */
 const mysqlFenceSql: FenceSql = {
-  // Binary columns: no collation may take two keys for one, nor ignore a trailing space.
+  // The columns are binary: no collation may take two keys for one, nor ignore a trailing space.
   ddl: (table) => `CREATE TABLE IF NOT EXISTS ${table} (
   resource VARBINARY(2500) NOT NULL PRIMARY KEY,
   token BIGINT NOT NULL CHECK (token > 0),
   holder VARBINARY(255) NOT NULL DEFAULT ''
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;`,
 
-  // UTC: an hour of local time comes twice a year.
+  // It is UTC, as one hour of local time comes twice a year.
   clock: "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))",
   plainReads: 'repeatable read',
   integer: 'SIGNED',
@@ -60,12 +60,12 @@ const mysqlFenceSql: FenceSql = {
   checkMark: () => 'RELEASE SAVEPOINT redlock_fence',
 
   advance: (table, rows, keys, oldest) => [
-    // Assignments run left to right: holder first, while token is still the old one.
+    // Assignments run from left to right: that of the holder comes first, while the token is still the old one.
     `INSERT INTO ${table} (resource, token, holder) VALUES ${rows}
 ON DUPLICATE KEY UPDATE
   holder = IF(VALUES(token) > token, VALUES(holder), holder),
   token = GREATEST(token, VALUES(token))`,
-    // Locking reads see the newest rows whatever the snapshot. The count of affected rows says nothing here.
+    // A locking read sees the newest rows, whatever the snapshot. The count of affected rows would say nothing.
     `SELECT LOWER(HEX(resource)) AS resource, CAST(token AS CHAR) AS token,
   CONVERT(holder USING utf8mb4) AS holder${oldest ? `,\n  CAST(${oldest} AS CHAR) AS oldest` : ''}
 FROM ${table} WHERE resource IN (${keys}) ORDER BY ${table}.resource FOR UPDATE`,
@@ -84,7 +84,7 @@ const sqliteFenceSql: FenceSql = {
   integer: 'INTEGER',
   text: (placeholder) => placeholder,
 
-  // Savepoint ends with its transaction, such as by INSERT OR ROLLBACK whose error was swallowed.
+  // A savepoint ends with its transaction, such as by an INSERT OR ROLLBACK whose error was swallowed.
   mark: 'SAVEPOINT redlock_fence',
   checkMark: () => 'RELEASE SAVEPOINT redlock_fence',
 

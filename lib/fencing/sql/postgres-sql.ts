@@ -3,12 +3,12 @@ import type { SqlRow } from './sql-executor.ts';
 /** The prefix of the facts in the error by which PostgreSQL refuses a stale token. */
 export const POISON_PREFIX = 'redlock:stale:';
 
-/** Mark in the error by which PostgreSQL refuses to commit another transaction than that of the advance. */
+/** The mark in the error by which PostgreSQL refuses to commit another transaction than that of the advance. */
 export const ENDED = 'redlock:ended';
 
 /**
- * The number in a text, or the error 22P02. No cast: a database can have its own from text to bigint, and that may be lenient. Nor
- * can a function of its own take the place of one that is called by its schema.
+ * The number in a text, or the error 22P02. It is no cast, as a database can have its own from text to bigint, and that may be
+ * lenient. A function that is called by its schema can't be replaced either.
  */
 const numberIn = (text: string): string => `pg_catalog.int8in(pg_catalog.textout(${text}))`;
 
@@ -19,8 +19,8 @@ const poison = (key: string, token: string, holder: string): string =>
   );
 
 /**
- * SET LOCAL of a time-out for waits between sessions. In a PGlite, also in one behind another client, nothing is set and `applied` is
- * empty: nobody else can wait inside one, and such a time-out may stop the event loop of the process for good.
+ * Sets a time-out for waits between sessions, for this transaction. In a PGlite, also in one behind another client, it sets nothing
+ * and `applied` is empty: nobody else can wait there, and such a time-out may stop the event loop of the process for good.
  */
 export function setTimeLimit(setting: string, valueMs: number): string {
   return `SELECT CASE WHEN pg_catalog.strpos(pg_catalog.version(), 'emcc') > 0 THEN '' ELSE pg_catalog.set_config('${setting}', '${valueMs}', true) END AS applied`;
@@ -44,7 +44,7 @@ function advance(table: string, rows: string, oldest?: string): string {
   const token = oldest === undefined ? 'f.token' : refuseOld();
   const verdict = `CASE WHEN f.token = CAST($2 AS bigint) AND f.holder = CAST($3 AS text) THEN ${token}
   ELSE ${poison('f.resource', 'f.token', 'f.holder')} END`;
-  // RETURNING has a blank before it, as some clients want.
+  // Some clients look for a RETURNING with a blank before it.
   return `INSERT INTO ${table} AS f (resource, token, holder) VALUES ${rows}
 ON CONFLICT (resource) DO UPDATE SET
   token = GREATEST(f.token, EXCLUDED.token),
@@ -54,7 +54,7 @@ ON CONFLICT (resource) DO UPDATE SET
 
 /** PostgreSQL and PGlite: one statement. */
 export const postgresFenceSql = {
-  // fillfactor: room for updates inside the page, so that nearly all are HOT.
+  // The fill factor leaves room for updates inside the page, so that nearly all are HOT.
   ddl: (table: string) => `CREATE TABLE IF NOT EXISTS ${table} (
   resource text COLLATE "C" PRIMARY KEY,
   token bigint NOT NULL CHECK (token > 0),
@@ -69,8 +69,7 @@ export const postgresFenceSql = {
     advance(table, rows, oldest),
   ],
 
-  // SELECT, as a savepoint would take a transaction number of its own. It also fails (25P02) in a transaction that can't commit
-  // any more.
+  // A savepoint would take a transaction number of its own. The SELECT also fails (25P02) in a transaction that can't commit any more.
   checkMark: ([row]: readonly SqlRow[]) =>
     `SELECT ${numberIn(`CASE pg_catalog.txid_current() WHEN ${BigInt(String(row?.['transaction']))} THEN '1' ELSE '${ENDED}' END`)}`,
 };

@@ -18,7 +18,7 @@ const PRUNE_SQL = {
     delete: ['DELETE', ''],
   },
   mysql: {
-    // Text would depend on the character set of the connection.
+    // A text would depend on the character set of the connection.
     shownKey: 'HEX(resource)',
     // A statement without the index may look at all rows, and lock them.
     index: 'FORCE INDEX (PRIMARY)',

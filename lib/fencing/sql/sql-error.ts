@@ -1,6 +1,6 @@
 import { ENDED, POISON_PREFIX } from './postgres-sql.ts';
 
-/** The facts from one of the errors that a driver or ORM put into each other. */
+/** What one of the errors says that drivers and ORMs put into each other. */
 interface SqlErrorFacts {
   /** SQLSTATEs, names such as ER_LOCK_DEADLOCK or SQLITE_BUSY, and error numbers as text. */
   readonly codes: ReadonlySet<string>;
@@ -38,8 +38,8 @@ function sqlErrorFacts(error: unknown): readonly SqlErrorFacts[] {
 }
 
 /**
- * SQLSTATE 40001 and 40P01, InnoDB's deadlock 1213 and changed row 1020, Prisma's P2034, SQLite busy: the database chose this transaction to be
- * aborted, and the same work may be done again. Connection errors are not among them: the commit may have happened.
+ * The database chose this transaction to be aborted, and the same work may be done again: SQLSTATE 40001 and 40P01, InnoDB's deadlock
+ * 1213 and changed row 1020, and Prisma's P2034. Connection errors are not among them: the commit may have happened.
  */
 const RETRYABLE = '40001 40P01 1213 ER_LOCK_DEADLOCK 1020 ER_CHECKREAD P2034'.split(' ');
 const MISSING_TABLE = ['42P01', '1146', 'ER_NO_SUCH_TABLE'] as const;
@@ -61,7 +61,7 @@ export function isLastingError(error: unknown): boolean {
   });
 }
 
-/** Error when another connection held the SQLite file for all of the time that a transaction waited to begin. */
+/** Another connection held the SQLite file for all of the time that a transaction waited to begin. */
 export class FileBusyError extends Error {}
 
 /** Whether the whole transaction was rolled back for the sake of another one, and may run again. */

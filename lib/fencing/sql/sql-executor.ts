@@ -7,11 +7,11 @@ export type SqlDialect = 'postgresql' | 'mysql' | 'sqlite';
 /** The style in which the driver marks parameters: `$1`, `$2` … or `?`. */
 export type PlaceholderStyle = 'numbered' | 'question-mark';
 
-/** Row, by column name. */
+/** A row, by the names of its columns. */
 export type SqlRow = Readonly<Record<string, unknown>>;
 
 /**
- * Database as far as the fence needs it: one connection or transaction that runs SQL with parameters. Every driver and
+ * A database as far as the fence needs it: one connection or transaction that runs SQL with parameters. Every driver and
  * ORM is brought into this form by a few lines.
  */
 export interface SqlExecutor {
@@ -54,11 +54,11 @@ export interface SqlFenceAdapter<Transaction> {
    * adapter itself.
    */
   readonly database?: object;
-  /** Connection without a second one: a transaction in the work of another one would wait for it indefinitely, and is refused. */
+  /** A connection without a second one: a transaction in the work of another one would wait for it indefinitely, and is refused. */
   readonly onlyConnection?: object;
   /** `run` sends the statement of `commit` right before its COMMIT, in the same round trip. Absent: the fence sends it. */
   readonly checksAtCommit?: boolean;
-  /** Outside any transaction, for statements that are one by themselves. Absent: a claim opens a transaction. */
+  /** It runs statements outside of any transaction. Absent: a claim opens a transaction. */
   readonly autocommit?: SqlExecutor;
 }
 
@@ -82,7 +82,7 @@ export function driverPlaceholder(dialect: SqlDialect): PlaceholderStyle {
   return dialect === 'postgresql' ? 'numbered' : 'question-mark';
 }
 
-/** Results of raw queries: `{ rows }` of pg and PGlite, `[rows, fields]` of mysql2, the rows of better-sqlite3 and TypeORM. */
+/** The rows in the result of a raw query: `{ rows }` of pg and PGlite, `[rows, fields]` of mysql2, the rows of better-sqlite3 and TypeORM. */
 export function resultRows(result: any): readonly SqlRow[] {
   if (!Array.isArray(result)) return result?.rows ?? [];
   return Array.isArray(result[0]) ? result[0] : result;
@@ -100,7 +100,7 @@ const DIALECTS: Readonly<Record<string, SqlDialect>> = {
 };
 
 /**
- * Dialect that the fence speaks to the database that an ORM calls `name`.
+ * The dialect that the fence speaks to the database that an ORM calls `name`.
  * @throws RedlockConfigError about `option` for a name that it does not know
  */
 export function dialectNamed(option: string, name: string): SqlDialect {

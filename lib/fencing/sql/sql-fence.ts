@@ -48,7 +48,7 @@ interface FenceCall<Transaction, Result> extends HeldClaims {
   readonly options?: Partial<TransactionOptions>;
   /** The fence that opens the transaction. */
   readonly opener: object;
-  /** Refusal of a stale token which the work brought; it dooms the transaction, even if the work swallows the error. */
+  /** The refusal of a stale token which the work brought; it dooms the transaction, even if the work swallows the error. */
   refusal?: Refusal;
 }
 
@@ -59,7 +59,7 @@ interface AdvanceCall<Transaction> {
   readonly claims: readonly FenceClaim[];
 }
 
-/** A call by the transaction that a fence opened for it: the refusal by any fence dooms it. */
+/** The call for which a fence opened a transaction, by that transaction: the refusal by any fence dooms it. */
 const openCalls = new WeakMap<object, { readonly opener: object; refusal?: Refusal }>();
 
 /**

@@ -44,7 +44,7 @@ function* askBuild(executor: SqlExecutor): Steps<string> {
   return [row!['version'], row!['source'], ...options.map(Object.values)].join(' ');
 }
 
-/** The same for every name of the file, and another one when the file is made anew. Undefined when it is in memory, or on a server. */
+/** The same for every name of a file, and another one when it is made anew. A database in memory, or on a server, has none. */
 function fileId(file: string): string | undefined {
   try {
     const { dev, ino, birthtimeNs } = statSync(file, { bigint: true });
