@@ -3,7 +3,7 @@ import { ENDED, POISON_PREFIX } from './postgres-sql.ts';
 /** What one of the errors says that drivers and ORMs put into each other. */
 interface SqlErrorFacts {
   /** SQLSTATEs, names such as ER_LOCK_DEADLOCK or SQLITE_BUSY, and error numbers as text. */
-  readonly codes: ReadonlySet<string>;
+  readonly codes: readonly string[];
   readonly messages: readonly string[];
   /** Numbers mean something else in errors of other libraries. */
   readonly isOfDatabase: boolean;
@@ -17,6 +17,10 @@ const MAX_DEPTH = 8;
 /** The fields of errors of pg and PGlite, of mysql2 and mariadb, and of Prisma's driver adapters. */
 const DATABASE_FIELDS = ['severity', 'sqlState', 'sqlMessage', 'originalCode'] as const;
 
+/** The names in the codes of better-sqlite3; the low byte of a number of node:sqlite is the place of one. */
+const SQLITE_CODES =
+  'OK ERROR INTERNAL PERM ABORT BUSY LOCKED NOMEM READONLY INTERRUPT IOERR CORRUPT NOTFOUND FULL CANTOPEN PROTOCOL EMPTY SCHEMA TOOBIG CONSTRAINT MISMATCH MISUSE NOLFS AUTH FORMAT RANGE NOTADB';
+
 function sqlErrorFacts(error: unknown): readonly SqlErrorFacts[] {
   const facts: SqlErrorFacts[] = [];
   const seen = new Set<unknown>();
@@ -29,7 +33,9 @@ function sqlErrorFacts(error: unknown): readonly SqlErrorFacts[] {
     const isOfDatabase =
       texts(DATABASE_FIELDS).length > 0 || String(fields['name']).startsWith('Prisma');
     const numbers = [fields['code'], fields['errno'], fields['errcode']].filter(Number.isInteger);
-    const codes = new Set([...texts(CODE_FIELDS), ...numbers.map(String)]);
+    const codes = [...texts(CODE_FIELDS), ...numbers.map(String)];
+    if (codes.includes('ERR_SQLITE_ERROR'))
+      codes.push(`SQLITE_${SQLITE_CODES.split(' ')[Number(fields['errcode']) & 0xff]}`);
     facts.push({ codes, messages: texts(['message', 'originalMessage']), isOfDatabase });
     for (const field of INNER_FIELDS) visit(fields[field], depth + 1);
   };
@@ -41,8 +47,9 @@ function sqlErrorFacts(error: unknown): readonly SqlErrorFacts[] {
  * The database chose this transaction to be aborted, and the same work may be done again: SQLSTATE 40001 and 40P01, InnoDB's deadlock
  * 1213 and changed row 1020, and Prisma's P2034. Connection errors are not among them: the commit may have happened.
  */
-const RETRYABLE = '40001 40P01 1213 ER_LOCK_DEADLOCK 1020 ER_CHECKREAD P2034'.split(' ');
-const MISSING_TABLE = ['42P01', '1146', 'ER_NO_SUCH_TABLE'] as const;
+const RETRYABLE = /^(40001|40P01|1213|ER_LOCK_DEADLOCK|1020|ER_CHECKREAD|P2034)$/;
+/** The file is busy. There are extended codes, such as SQLITE_BUSY_SNAPSHOT. */
+const BUSY = /^SQLITE_BUSY/;
 
 /**
  * SQLSTATE classes of faults that stay until somebody mends them: values, constraints, rights, a database that can only be read. MySQL
@@ -50,15 +57,10 @@ const MISSING_TABLE = ['42P01', '1146', 'ER_NO_SUCH_TABLE'] as const;
  */
 const LASTING =
   /^(0A|0L|0P|22|23|25(?!P03)|28|2F|3D|3F|42|44|54)[0-9A-Z]{3}$|^(1290|1364|1836)$|^SQLITE_(ERROR|PERM|READONLY|CORRUPT|CONSTRAINT|MISMATCH|AUTH|NOTADB)/;
-/** The same in the low byte of the number of an error of node:sqlite. */
-const LASTING_NUMBERS: readonly number[] = [1, 3, 8, 11, 19, 20, 23, 26];
 
 /** Whether the database answered with a fault that does not pass by itself. */
 export function isLastingError(error: unknown): boolean {
-  return sqlErrorFacts(error).some(({ codes }) => {
-    const numbers = codes.has('ERR_SQLITE_ERROR') ? LASTING_NUMBERS : [];
-    return [...codes].some((code) => LASTING.test(code) || numbers.includes(Number(code) & 0xff));
-  });
+  return hasCode(sqlErrorFacts(error), LASTING);
 }
 
 /** Another connection held the SQLite file for all of the time that a transaction waited to begin. */
@@ -69,43 +71,35 @@ export function isRetryableSqlError(error: unknown): boolean {
   if (error instanceof FileBusyError) return false;
   const facts = sqlErrorFacts(error);
   const own = facts.filter(({ isOfDatabase }) => isOfDatabase);
-  return hasCode(own, RETRYABLE) || facts.some(isBusyError);
+  return hasCode(own, RETRYABLE) || hasCode(facts, BUSY);
 }
 
 export function isBusyFileError(error: unknown): boolean {
-  return sqlErrorFacts(error).some(isBusyError);
-}
-
-/** SQLITE_BUSY and its extended codes: names in better-sqlite3, numbers that end with its byte in node:sqlite. */
-function isBusyError({ codes }: SqlErrorFacts): boolean {
-  const isNodeSqlite = codes.has('ERR_SQLITE_ERROR');
-  return [...codes].some(
-    (code) => code.startsWith('SQLITE_BUSY') || (isNodeSqlite && (Number(code) & 0xff) === 5),
-  );
+  return hasCode(sqlErrorFacts(error), BUSY);
 }
 
 /** Whether the statement failed only because an earlier one had aborted the transaction (PostgreSQL). */
 export function isAbortedTransactionError(error: unknown): boolean {
-  return hasCode(sqlErrorFacts(error), ['25P02']);
+  return hasCode(sqlErrorFacts(error), /^25P02$/);
 }
 
 /** Whether the check of the mark found another transaction than the one it was set in, or none. */
 export function isEndedTransactionError(error: unknown): boolean {
   const facts = sqlErrorFacts(error);
   return (
-    hasCode(facts, ['1305', 'ER_SP_DOES_NOT_EXIST']) ||
-    (hasCode(facts, ['22P02']) && hasMessage(facts, new RegExp(ENDED))) ||
+    hasCode(facts, /^(1305|ER_SP_DOES_NOT_EXIST)$/) ||
+    (hasCode(facts, /^22P02$/) && hasMessage(facts, new RegExp(ENDED))) ||
     hasMessage(facts, /no such savepoint: redlock_fence/)
   );
 }
 
 export function isMissingTableError(error: unknown): boolean {
   const facts = sqlErrorFacts(error);
-  return hasCode(facts, MISSING_TABLE) || hasMessage(facts, /no such table/i);
+  return hasCode(facts, /^(42P01|1146|ER_NO_SUCH_TABLE)$/) || hasMessage(facts, /no such table/i);
 }
 
-function hasCode(facts: readonly SqlErrorFacts[], wanted: readonly string[]): boolean {
-  return facts.some(({ codes }) => wanted.some((code) => codes.has(code)));
+function hasCode(facts: readonly SqlErrorFacts[], wanted: RegExp): boolean {
+  return facts.some(({ codes }) => codes.some((code) => wanted.test(code)));
 }
 
 function hasMessage(facts: readonly SqlErrorFacts[], wanted: RegExp): boolean {
@@ -120,7 +114,7 @@ export type StaleFacts = readonly [key: string, token: string, holder: string];
  * the message of a wrapper look like one: the database's own message comes last.
  */
 export function staleFacts(error: unknown): readonly StaleFacts[] {
-  const refusals = sqlErrorFacts(error).filter(({ codes }) => codes.has('22P02'));
+  const refusals = sqlErrorFacts(error).filter(({ codes }) => codes.includes('22P02'));
   const messages = refusals.flatMap((facts) => facts.messages);
   return messages.flatMap((message) => {
     const pieces = message.split(POISON_PREFIX);
