@@ -43,11 +43,6 @@ export interface DrizzleFenceOptions extends SqlFenceOptions {
   readonly dialect?: Exclude<SqlDialect, 'sqlite'>;
 }
 
-const DRIZZLE_OPTIONS = {
-  dialect: choice('postgresql', 'mysql'),
-  sql: having('raw', "give Drizzle's own: import { sql } from 'drizzle-orm'"),
-};
-
 /**
  * The fence over Drizzle on PostgreSQL (node-postgres, postgres.js, PGlite) or MySQL (mysql2): `drizzleFence(db, { sql })`, with
  * `sql` of drizzle-orm. `tx` is the Drizzle transaction. For SQLite give the driver's connection to `sqliteFence`.
@@ -71,14 +66,12 @@ export function drizzleFence<Database extends DrizzleDatabase>(
   const methods = ['transaction', 'execute'];
   // It is null in place of a missing tag, so that it is looked at.
   const given = { ...options, sql: options?.sql ?? null };
-  const { dialect = 'postgresql' } = checkFenceArguments(
-    'drizzleFence',
-    database,
-    methods,
-    needs,
-    given,
-    DRIZZLE_OPTIONS,
-  );
+  const own = {
+    dialect: choice('postgresql', 'mysql'),
+    sql: having('raw', "give Drizzle's own: import { sql } from 'drizzle-orm'"),
+  };
+  const checked = checkFenceArguments('drizzleFence', database, methods, needs, given, own);
+  const { dialect = 'postgresql' } = checked;
   const { sql } = options;
   return new SqlFence<DrizzleTransaction>(
     {

@@ -32,8 +32,6 @@ export interface PrismaFenceOptions extends SqlFenceOptions {
   readonly maxWait?: Duration;
 }
 
-const LIMITS = { timeout: duration(1), maxWait: duration(1) };
-
 const ISOLATION: Readonly<Record<IsolationLevel, string>> = {
   'read committed': 'ReadCommitted',
   'repeatable read': 'RepeatableRead',
@@ -56,7 +54,8 @@ export function prismaFence<Database extends PrismaDatabase>(
   prisma: Database,
   options: PrismaFenceOptions = {},
 ): Fence<PrismaTransactionOf<Database>> {
-  const own = { ...LIMITS, dialect: choice('postgresql', 'mysql') };
+  const limit = duration(1);
+  const own = { timeout: limit, maxWait: limit, dialect: choice('postgresql', 'mysql') };
   const [needs, methods] = ['a PrismaClient', ['$transaction']];
   const checked = checkFenceArguments('prismaFence', prisma, methods, needs, options, own);
   const { dialect = 'postgresql', ...limits } = checked;
