@@ -1,70 +1,47 @@
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { request, type IncomingHttpHeaders } from 'node:http';
-import { connect, createServer, type AddressInfo } from 'node:net';
-import { networkInterfaces } from 'node:os';
+import { request } from 'node:http';
+import { createServer, type AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { eventually } from '../../../test/support/eventually.ts';
 import { processState } from '../../../test/support/process-state.ts';
 import { startChromium } from './support/chromium.ts';
 import { ServedSample } from './support/served-sample.ts';
 
-/** Users whom the page's server admits, and what it leaves behind. */
+/** Whom the server of the page admits, and what it leaves behind. */
 
 let sample: ServedSample;
 let url: URL;
 
 beforeAll(async () => {
-  sample = ServedSample.start();
-  url = new URL(await sample.url());
+  sample = new ServedSample();
+  url = await sample.url();
 });
 
 afterAll(async () => {
   await sample?.end();
 });
 
-interface Answer {
-  readonly status: number;
-  readonly headers: IncomingHttpHeaders;
-  readonly text: string;
-}
-
-/** fetch() does not let its caller set Host and Origin. */
-async function send(
-  method: string,
-  path: string,
-  headers: Record<string, string>,
-): Promise<Answer> {
+/** The status of the answer. fetch() does not let its caller set Host and Origin. */
+async function send(method: string, path: string, headers: Record<string, string>) {
   const sent = request({ host: '127.0.0.1', port: url.port, method, path, headers });
   sent.end();
   const [response] = await once(sent, 'response');
-  let text = '';
-  for await (const chunk of response.setEncoding('utf8')) text += chunk;
-  return { status: response.statusCode, headers: response.headers, text };
+  response.resume();
+  return response.statusCode as number;
 }
 
-/** Ids of all processes below this one. */
+/** The ids of all processes below this one. */
 function descendants(pid: number): number[] {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim();
   if (children === '') return [];
   return children.split(' ').flatMap((child) => [Number(child), ...descendants(Number(child))]);
 }
 
-/** A zombie has ended. */
-function isRunning(pid: number): boolean {
-  return !['Z', undefined].includes(processState(pid));
-}
-
 describe('the server of the page', () => {
-  it('lets the page push its buttons', async () => {
-    const headers = { host: url.host, origin: url.origin };
-    expect((await send('POST', '/controls/fence/off', headers)).status).toBe(204);
-    expect((await send('POST', '/controls/fence/on', headers)).status).toBe(204);
-  });
-
   it.each<[string, () => Record<string, string>]>([
     ['another origin', () => ({ host: url.host, origin: 'http://evil.example' })],
-    ['another port of this machine', () => ({ host: url.host, origin: 'http://localhost:1' })],
+    ['another port of this machine', () => ({ host: url.host, origin: 'http://127.0.0.1:1' })],
     ['a sandboxed frame', () => ({ host: url.host, origin: 'null' })],
     ['no origin', () => ({ host: url.host })],
     [
@@ -72,55 +49,31 @@ describe('the server of the page', () => {
       () => ({ host: `evil.example:${url.port}`, origin: `http://evil.example:${url.port}` }),
     ],
   ])('refuses buttons pushed by %s', async (_, headers) => {
-    const paths = ['/controls/nodes/1/kill', '/controls/holder/freeze', '/controls/fence/off'];
-    for (const path of paths) expect((await send('POST', path, headers())).status).toBe(403);
+    for (const path of ['/servers/1/kill', '/play'])
+      expect(await send('POST', path, headers())).toBe(403);
   });
 
-  it('refuses requests under a name that was pointed at this machine', async () => {
-    const headers = { host: `evil.example:${url.port}` };
-    expect((await send('GET', '/', headers)).status).toBe(403);
-    expect((await send('GET', '/events', headers)).status).toBe(403);
+  it('answers only what belongs to the page, and only under the names of this machine', async () => {
+    const own = { host: url.host, origin: url.origin };
+    expect(await send('GET', '/', { host: `localhost:${url.port}` })).toBe(200);
+    for (const path of ['/', '/events'])
+      expect(await send('GET', path, { host: `evil.example:${url.port}` })).toBe(403);
+    for (const path of ['/..%2fREADME.md', '/../README.md', '/nothing.js', '/play'])
+      expect(await send('GET', path, own)).toBe(404);
+    expect(await send('POST', '/servers/1/start', own)).toBe(409);
+    for (const path of ['/servers/9/kill', '/servers/1/melt', '/nothing'])
+      expect(await send('POST', path, own)).toBe(404);
+    const policy = (await fetch(url)).headers.get('content-security-policy');
+    expect(policy).toContain("default-src 'none'");
   });
 
-  it('loads nothing from elsewhere, and serves no other files', async () => {
-    const headers = { host: url.host };
-    const page = await send('GET', '/', headers);
-    expect(page.headers['content-security-policy']).toContain("default-src 'none'");
-    expect(page.text).not.toMatch(/(src|href)="(https?:)?\/\//);
-    for (const path of ['/..%2fREADME.md', '/%2e%2e/README.md', '/nothing.js']) {
-      expect((await send('GET', path, headers)).status).toBe(404);
-    }
-  });
-
-  it('answers malformed requests with the reason', async () => {
-    const headers = { host: url.host, origin: url.origin };
-    expect((await send('POST', '/controls/nodes/9/freeze', headers)).status).toBe(409);
-    expect((await send('POST', '/controls/nodes/1/heal', headers)).text).toContain(
-      "Server 1 is up: it can't heal.",
-    );
-    expect((await send('POST', '/controls/nodes/1/melt', headers)).status).toBe(400);
-    expect((await send('POST', '/controls/nodes/one/kill', headers)).status).toBe(400);
-    expect((await send('POST', '/controls/fence/maybe', headers)).status).toBe(400);
-    expect((await send('GET', '/controls/fence/off', headers)).status).toBe(404);
-  });
-
-  it('listens on this machine only', async () => {
-    const outside = Object.values(networkInterfaces())
-      .flat()
-      .find((found) => found && !found.internal && found.family === 'IPv4');
-    // A machine without a network has no outside.
-    if (!outside) return;
-    const socket = connect({ host: outside.address, port: Number(url.port) });
-    await expect(once(socket, 'connect')).rejects.toThrow('ECONNREFUSED');
-  });
-
-  it.each(['127.0.0.1', '::1'])('says so when the port is taken on %s', async (host) => {
-    const occupant = createServer().listen(0, host);
+  it('says so when the port is taken, before it starts anything', async () => {
+    const occupant = createServer().listen(0, '127.0.0.1');
     await once(occupant, 'listening');
     const { port } = occupant.address() as AddressInfo;
     try {
-      const second = ServedSample.start([], { PORT: String(port) });
-      expect(await second.exit()).toBe(1);
+      const second = new ServedSample(port);
+      expect(await second.exit).toBe(1);
       expect(second.output).toContain(`Port ${port} is taken. Choose another one`);
       expect(second.output).not.toContain('starting');
     } finally {
@@ -128,55 +81,38 @@ describe('the server of the page', () => {
     }
   });
 
-  it('is missed by its page while it is stopped or away, and nothing shown goes on', async () => {
-    let ending = ServedSample.start();
-    const page = new URL(await ending.url());
+  it('is missed by its page while it is stopped or away, and leaves no process behind', async () => {
+    const first = new ServedSample();
+    const page = await first.url();
+    let second: ServedSample | undefined;
     const browser = await startChromium();
     try {
       const tab = await browser.newPage();
       await tab.goto(page.href);
       const says = (text: string) =>
-        tab.locator('#connection').filter({ hasText: text }).waitFor({ timeout: 60_000 });
-      await says('Live');
-      // The story for the first viewer is over: buttons that it holds back can be pushed.
-      await tab.locator('.scene[data-phase="sold-twice"]').waitFor({ timeout: 60_000 });
-      await tab.locator('#play-both[aria-disabled="false"]').waitFor({ timeout: 60_000 });
-      process.kill(ending.pid, 'SIGSTOP');
+        tab.locator('#connection', { hasText: text }).waitFor({ timeout: 60_000 });
+      await tab.locator('.server').nth(4).waitFor();
+      process.kill(first.pid, 'SIGSTOP');
       await says('No news');
-      const lanes = await tab.locator('#lanes').innerHTML();
-      await tab.waitForTimeout(500);
-      expect(await tab.locator('#lanes').innerHTML()).toBe(lanes);
-      process.kill(ending.pid, 'SIGCONT');
+      process.kill(first.pid, 'SIGCONT');
       await says('Live');
-      await ending.end();
+      const started = descendants(first.pid);
+      // Five Redis servers, the database and three workers, at least.
+      expect(started.length).toBeGreaterThanOrEqual(9);
+      expect(await first.end()).toBe(0);
+      // A zombie has ended.
+      const hasEnded = (pid: number): boolean => ['Z', undefined].includes(processState(pid));
+      await eventually(() => expect(started.every(hasEnded)).toBe(true));
       await says('Not connected');
-      await tab.locator('#play-both').click();
-      await tab.locator('#answer').filter({ hasText: 'did not answer' }).waitFor();
-      ending = ServedSample.start(['--port', page.port]);
+      await tab.getByRole('button', { name: 'Kill: server 1' }).click();
+      await tab.locator('#note', { hasText: 'did not answer' }).waitFor();
+      second = new ServedSample(Number(page.port));
       await says('Live');
-      expect(await tab.locator('#answer').isHidden()).toBe(true);
+      expect(await tab.locator('#note').isHidden()).toBe(true);
     } finally {
       await browser.close();
-      await ending.end();
+      await first.end();
+      await second?.end();
     }
-  });
-
-  it('ends on Ctrl-C with a page that listens, and leaves no process behind', async () => {
-    const ending = ServedSample.start();
-    const page = new URL(await ending.url());
-    const listener = request({
-      host: '127.0.0.1',
-      port: page.port,
-      path: '/events',
-      headers: { host: page.host },
-    });
-    listener.on('error', () => undefined).end();
-    const [stream] = await once(listener, 'response');
-    stream.on('error', () => undefined).resume();
-    const started = descendants(ending.pid);
-    // Five Redis servers, the database and three workers, at least.
-    expect(started.length).toBeGreaterThanOrEqual(9);
-    expect(await ending.end('SIGINT')).toBe(0);
-    await eventually(() => expect(started.filter(isRunning)).toEqual([]));
   });
 });

@@ -1,70 +1,55 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { eventually } from '../../../../test/support/eventually.ts';
 
-/** Bounds that only a hang crosses. */
-const START_LIMIT_MS = 120_000;
-const END_LIMIT_MS = 100_000;
+/** A bound that only a hang crosses. */
+const LIMIT_MS = 120_000;
 
-/** `node main.js --serve` in a process of its own, as `npm start` runs it. */
+/** The page of the sample, served by a process of its own, as `npm start -- --serve` does it. */
 export class ServedSample {
-  #output = '';
+  /** What it has printed so far. */
+  output = '';
+  readonly exit: Promise<number | string | null>;
+  readonly #child: ChildProcess;
 
-  private constructor(private readonly child: ChildProcess) {
-    for (const stream of [child.stdout, child.stderr]) {
-      stream?.setEncoding('utf8').on('data', (text: string) => {
-        this.#output += text;
-      });
-    }
-  }
-
-  /** Starts it; it has to be compiled before (`npm run build:sample`). */
-  static start(
-    words: readonly string[] = ['--port', '0'],
-    environment: Readonly<Record<string, string>> = {},
-  ): ServedSample {
-    return new ServedSample(
-      spawn(process.execPath, ['sample/dist/sample/src/main.js', '--serve', ...words], {
-        stdio: ['ignore', 'pipe', 'pipe'],
-        env: { ...process.env, ...environment },
-      }),
-    );
-  }
-
-  /** Output that it has written so far. */
-  get output(): string {
-    return this.#output;
+  /** Starts it; the package has to be built before (`npm run build:sample`). */
+  constructor(port = 0) {
+    const loader = ['--import', './test/support/typescript-loader.mjs'];
+    const words = ['sample/show/main.ts', '--serve', '--port', String(port)];
+    this.#child = spawn(process.execPath, [...loader, ...words], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      // The options of this process are jest's.
+      env: { ...process.env, NODE_OPTIONS: '' },
+    });
+    const keep = (text: Buffer): void => void (this.output += text.toString());
+    this.#child.stdout!.on('data', keep);
+    this.#child.stderr!.on('data', keep);
+    this.exit = once(this.#child, 'exit').then(([code, signal]) => code ?? signal);
   }
 
   get pid(): number {
-    return this.child.pid!;
+    return this.#child.pid!;
   }
 
-  /** The page's address, once it is served. @throws with the output when it ends before. */
-  async url(): Promise<string> {
-    const deadline = performance.now() + START_LIMIT_MS;
-    for (;;) {
-      const found = /Open (http:\S+)/.exec(this.#output)?.[1];
-      if (found) return found;
-      const hasEnded = this.child.exitCode !== null || this.child.signalCode !== null;
-      if (hasEnded || performance.now() > deadline) {
-        throw new Error(`The sample does not serve its page:\n${this.#output}`);
-      }
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    }
+  /** The address of the page, once it is served. */
+  url(): Promise<URL> {
+    return eventually(
+      () => {
+        const [, url] = /Open (http:\S+)/.exec(this.output) ?? [];
+        if (url === undefined)
+          throw new Error(`The sample does not serve its page: ${this.output}`);
+        return new URL(url);
+      },
+      { timeoutMs: LIMIT_MS },
+    );
   }
 
-  /** Asks it to end, as Ctrl-C does. @returns its exit code, or the signal that killed it after too long a time. */
-  async end(signal: 'SIGINT' | 'SIGTERM' = 'SIGINT'): Promise<number | string | null> {
-    this.child.kill(signal);
-    return this.exit();
-  }
-
-  /** Waits until it has ended. */
-  async exit(): Promise<number | string | null> {
-    const { child } = this;
-    const killer = setTimeout(() => child.kill('SIGKILL'), END_LIMIT_MS);
-    if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
+  /** Ends it as Ctrl-C does. Resolves with its exit code, or the signal that killed it after too long a time. */
+  async end(): Promise<number | string | null> {
+    const killer = setTimeout(() => this.#child.kill('SIGKILL'), LIMIT_MS);
+    this.#child.kill('SIGINT');
+    const code = await this.exit;
     clearTimeout(killer);
-    return child.exitCode ?? child.signalCode;
+    return code;
   }
 }
