@@ -14,6 +14,11 @@ export default {
     '<rootDir>/test/package/',
   ],
   extensionsToTreatAsEsm: ['.ts'],
+  // The examples import the package as their readers do.
+  moduleNameMapper: {
+    '^nestjs-fenced-lock$': '<rootDir>/lib/index.ts',
+    '^nestjs-fenced-lock/(\\w+)$': '<rootDir>/lib/$1/index.ts',
+  },
   transform: { '^.+\\.ts$': swc('es6') },
   globalSetup: '<rootDir>/test/global-setup.ts',
   globalTeardown: '<rootDir>/test/global-teardown.ts',
