@@ -43,6 +43,11 @@ export class ShowLog {
     this.#listeners.add(listener);
   }
 
+  /** Nobody hears of what happens from now on: everything ends, and that is no part of the show. */
+  close(): void {
+    this.#listeners.clear();
+  }
+
   /** Resolves at the next event that matches. */
   next(matches: (event: ShowEvent) => boolean): Promise<ShowEvent> {
     return new Promise((resolve) => {

@@ -25,6 +25,7 @@ async function conduct(port: number | undefined): Promise<void> {
   for (const [signal, exitCode] of Object.entries(EXIT_CODES)) {
     process.on(signal, () => {
       if (cleanup.hasStarted) return;
+      log.close();
       console.log(`\n${signal}: ending everything that was started`);
       // A page has no other end.
       void cleanup.run().then(() => process.exit(port === undefined ? exitCode : 0));
