@@ -54,21 +54,22 @@ export class Sale {
     this.#isPlayed = true;
     this.board.isPlaying = true;
     await Promise.all(this.#open.values());
+    // A seat that was booked a moment ago is not free any more.
+    await this.#reading;
     if (this.#freeSeats().length < 2) this.#openEvening();
     const [first, second] = this.#freeSeats();
-    const successor = { worker: 3 };
     await Promise.all([
       this.#playStory({
         fenced: true,
         seat: first!,
         holder: { worker: 1, customer: 'ana' },
-        successor: { ...successor, customer: 'ben' },
+        successor: { worker: 3, customer: 'ben' },
       }),
       this.#playStory({
         fenced: false,
         seat: second!,
         holder: { worker: 2, customer: 'cleo' },
-        successor: { ...successor, customer: 'dan' },
+        successor: { worker: 3, customer: 'dan' },
       }),
     ]);
     this.board.isPlaying = false;
