@@ -171,7 +171,7 @@ export const CONTROLS: readonly Control[] = [
     schedule: 'one of 3 never votes',
     caughtBy: ['wrong-node-report'],
     file: 'lib/core/nodes/node-health.ts',
-    find: "this.#set.events.emit({ type: 'node-failing', address: this.#session.address, reason });",
+    find: "this.#service.events.emit({ type: 'node-failing', address: this.#session.address, reason });",
     replace: 'void reason;',
   }),
   broken('contention-called-an-outage', {

@@ -305,7 +305,7 @@ const NAMES = {
 for (const [name, { prototype }] of Object.entries(NAMES)) prototype.name = name;
 
 /** Whether `error` is about the call that has this very array of keys: a user may pass on that of another call. */
-export function isOf(keys: readonly string[], error: unknown): error is RedlockError {
+export function isAbout(keys: readonly string[], error: unknown): error is RedlockError {
   return error instanceof RedlockError && error.keys === keys;
 }
 

@@ -4,7 +4,7 @@ import {
   LockBusyError,
   QuorumUnavailableError,
   RedlockClosedError,
-  isOf,
+  isAbout,
 } from './errors.ts';
 import type { Caller } from './events.ts';
 import type { FencingToken } from './fencing-token.ts';
@@ -22,10 +22,10 @@ import { stateOf, statusOf, type LockStatus } from './nodes/status.ts';
 import { normalizeKeys, oneKey } from './options/lock-keys.ts';
 import type { AcquireOptions, RedlockOptions, WithLockOptions } from './options/options.ts';
 import { kindOf } from './options/option-names.ts';
-import { OF_ACQUIRE, resolveAcquire, resolveOptions } from './options/resolve-options.ts';
-import type { OptionsOfCall, ResolvedAcquire, ResolvedOptions } from './options/resolve-options.ts';
+import { ACQUIRE_RULES, resolveAcquire, resolveOptions } from './options/resolve-options.ts';
+import type { CallRules, ResolvedAcquire, ResolvedOptions } from './options/resolve-options.ts';
 import { systemEnvironment } from './system-environment.ts';
-import { Acquisition, type WaitingRoom } from './waiting/acquisition.ts';
+import { Acquisition, type SharedByCallers } from './waiting/acquisition.ts';
 import { Admission } from './waiting/admission.ts';
 import { KnownProcesses } from './waiting/known-processes.ts';
 import { cancel, cancelOnAbort, ignoreAbort, type Call } from './waiting/call.ts';
@@ -33,8 +33,8 @@ import { cancel, cancelOnAbort, ignoreAbort, type Call } from './waiting/call.ts
 /** Mutual exclusion and fencing tokens over N independent nodes: Redlock with strict ballots (docs/internals/protocol.md). */
 export class Redlock {
   readonly options: ResolvedOptions;
-  readonly #set: NodeSet;
-  readonly #room: WaitingRoom;
+  readonly #nodes: NodeSet;
+  readonly #shared: SharedByCallers;
   /** The calls, in no order. It is no Set, for the reason that KeyTable gives. */
   readonly #calls: Call[] = [];
   /** The watchers that wait for something to change: nodes, calls, or locks. */
@@ -51,43 +51,43 @@ export class Redlock {
     environment: Environment = systemEnvironment,
   ) {
     this.options = resolveOptions(options, nodes.length);
-    this.#set = new NodeSet(nodes, this.options, environment, {
+    this.#nodes = new NodeSet(nodes, this.options, environment, {
       joined: () => {
-        this.#room.table.hintAll();
+        this.#shared.table.hintAll();
         this.#changed();
       },
-      turn: (session, lockName, keptMs) => this.#room.table.turn(session, lockName, keptMs),
-      listening: (session) => this.#room.table.listening(session),
+      turn: (session, lockName, keptMs) => this.#shared.table.turn(session, lockName, keptMs),
+      listening: (session) => this.#shared.table.listening(session),
       doubted: () => {
-        for (const lock of this.#room.table.locks()) lock.extendSoon();
+        for (const lock of this.#shared.table.locks()) lock.proveOrEnd();
       },
     });
-    this.#room = {
-      set: this.#set,
-      table: new KeyTable(this.#set),
+    this.#shared = {
+      nodes: this.#nodes,
+      table: new KeyTable(this.#nodes),
       admission: new Admission(this.options.concurrentTries),
-      processes: new KnownProcesses(this.#set),
+      processes: new KnownProcesses(this.#nodes),
       onEnd: this.#changed,
     };
   }
 
   /** Connects to every node and joins. Call once, before anything else. */
   open(): void {
-    this.#set.open();
+    this.#nodes.open();
   }
 
   /** The time in ms until a quorum may vote: 0 = now, infinite while none has joined. */
   get votesInMs(): number {
-    return Math.max(0, this.#set.quorum.votesAtMs - this.#set.clock.nowMs);
+    return Math.max(0, this.#nodes.quorum.votesAtMs - this.#nodes.clock.nowMs);
   }
 
   problemOf(node: LockNode): string | undefined {
-    const session = this.#set.sessions.find((each) => each.node === node);
+    const session = this.#nodes.sessions.find((each) => each.node === node);
     return session?.state === 'voting' ? undefined : session?.health.problem;
   }
 
   async ready(timeoutMs: number): Promise<boolean> {
-    const { sessions, clock } = this.#set;
+    const { sessions, clock } = this.#nodes;
     const untilMs = clock.nowMs + timeoutMs;
     for (;;) {
       const { nowMs } = clock;
@@ -104,14 +104,14 @@ export class Redlock {
   }
 
   get #votesMissing(): number {
-    const { sessions, clock } = this.#set;
+    const { sessions, clock } = this.#nodes;
     const voting = sessions.filter((session) => stateOf(session, clock.nowMs) === 'voting');
     return Math.max(0, this.options.quorum - voting.length);
   }
 
   held(): OwnLocks {
-    const { nowMs } = this.#set.clock;
-    const held = [...this.#room.table.locks()].flatMap(({ report }) => report ?? []);
+    const { nowMs } = this.#nodes.clock;
+    const held = [...this.#shared.table.locks()].flatMap(({ report }) => report ?? []);
     const waiting = this.#calls.flatMap(({ keys, caller, stage }) =>
       stage === undefined ? [] : [{ keys, ...caller, waitedMs: nowMs - stage.arrivedAtMs }],
     );
@@ -122,7 +122,7 @@ export class Redlock {
   }
 
   status(): LockStatus {
-    const { sessions, clock } = this.#set;
+    const { sessions, clock } = this.#nodes;
     const { nowMs } = clock;
     const nodes = sessions.map((session) => statusOf(session, nowMs));
     const { held, waiting } = this.held();
@@ -138,13 +138,13 @@ export class Redlock {
 
   /** The number of keys that this process knows something of: held, waited for, or remembered for a while. */
   get keyCount(): number {
-    return this.#room.table.size;
+    return this.#shared.table.size;
   }
 
   acquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock> {
     try {
       const names = normalizeKeys(keys);
-      const settings = resolveAcquire(this.options, options, OF_ACQUIRE);
+      const settings = resolveAcquire(this.options, options, ACQUIRE_RULES);
       enclosingHandle(this, names, 'never');
       return this.#acquire(names, settings, options);
     } catch (error) {
@@ -157,34 +157,34 @@ export class Redlock {
     options?: AcquireOptions,
   ): Promise<Lock | null> {
     const names = normalizeKeys(keys);
-    const settings = resolveAcquire(this.options, options, OF_ACQUIRE);
+    const settings = resolveAcquire(this.options, options, ACQUIRE_RULES);
     const once = options?.wait === undefined ? { ...settings, waitMs: 0 } : settings;
     try {
       enclosingHandle(this, names, 'never');
       return await this.#acquire(names, once, options);
     } catch (error) {
-      if (error instanceof LockBusyError && isOf(names, error)) return null;
+      if (error instanceof LockBusyError && isAbout(names, error)) return null;
       throw error;
     }
   }
 
-  /** Like the methods around it, see `LockService`. `of` says what the layer above takes. */
+  /** Like the methods around it, see `LockService`. `rules` are those of the layer above. */
   async withLock<Result>(
     keys: string | readonly string[],
     work: (lock: Lock) => Promise<Result> | Result,
     options?: WithLockOptions,
-    of?: OptionsOfCall,
+    rules?: CallRules,
   ): Promise<Result> {
     const names = normalizeKeys(keys);
     if (typeof work !== 'function')
       throw new FencedUsageError(
         `The second argument of withLock must be a function, not ${kindOf(work)}. Nothing was locked.`,
       );
-    const settings = resolveAcquire(this.options, options, of);
+    const settings = resolveAcquire(this.options, options, rules);
     const handle =
       enclosingHandle(this, names, options?.nested)?.join(names) ??
       (await this.#acquire(names, settings, options));
-    return runSection(this, handle, work, options, of?.checkResult);
+    return runSection(this, handle, work, options, rules?.checkResult);
   }
 
   current(): Lock | undefined {
@@ -208,20 +208,20 @@ export class Redlock {
    * Makes the next token of these keys one above `token`, which a resource has seen. Nodes refuse what is more than a day ahead of
    * them: then it is not.
    */
-  exceed(keys: readonly string[], token: number): void {
-    this.#room.table.sawFloor(normalizeKeys(keys), token);
+  raiseFloor(keys: readonly string[], token: number): void {
+    this.#shared.table.sawFloor(normalizeKeys(keys), token);
   }
 
   async inspect(key: string): Promise<LockInspection> {
-    return inspectKey(this.#set, oneKey(key));
+    return inspectKey(this.#nodes, oneKey(key));
   }
 
   async revoke(key: string, by?: string, reason?: string): Promise<RevokedLock> {
-    return revokeKey(this.#set, oneKey(key), by, reason);
+    return revokeKey(this.#nodes, oneKey(key), by, reason);
   }
 
   list(keysBegin?: string): Promise<LockList> {
-    return listLocks(this.#set, keysBegin);
+    return listLocks(this.#nodes, keysBegin);
   }
 
   /**
@@ -232,7 +232,7 @@ export class Redlock {
     this.isClosing = true;
     this.#changed();
     this.#cancel(({ isInside }) => !isInside);
-    const { table } = this.#room;
+    const { table } = this.#shared;
     const isReleased = () => table.openReleases === 0;
     const isUnused = () => [...table.locks()].every(({ report }) => !report?.sections);
     await this.#until(timeoutMs, () => this.#calls.length === 0 && isReleased() && isUnused());
@@ -248,7 +248,7 @@ export class Redlock {
 
   /** `drain(0)`, then closes the nodes. Idempotent. */
   close(): Promise<void> {
-    this.#closed ??= this.drain(0).then(() => this.#set.close());
+    this.#closed ??= this.drain(0).then(() => this.#nodes.close());
     return this.#closed;
   }
 
@@ -266,14 +266,14 @@ export class Redlock {
       keys,
       settings,
       caller: options?.[CALLED_BY],
-      ticket: this.#arrivals,
+      arrival: this.#arrivals,
       isInside,
       signal,
       slot: this.#calls.length,
       cancelled: undefined,
       stage: undefined,
     };
-    const acquisition = new Acquisition(this.#room, call);
+    const acquisition = new Acquisition(this.#shared, call);
     if (signal !== undefined) cancelOnAbort(signal, call);
     this.#calls.push(call);
     return acquisition
@@ -298,11 +298,11 @@ export class Redlock {
       await lock.handle.release();
       return this.#refuse(call, error);
     }
-    if (this.#set.events.takesOrdinary) {
+    if (this.#nodes.events.takesOrdinary) {
       const { arrivedAtMs, tries } = acquisition;
-      const waitedMs = this.#set.clock.nowMs - arrivedAtMs;
+      const waitedMs = this.#nodes.clock.nowMs - arrivedAtMs;
       const { roundTripMs } = lock.grant;
-      this.#set.events.emit({ type: 'acquired', ...lock.about, waitedMs, tries, roundTripMs });
+      this.#nodes.events.emit({ type: 'acquired', ...lock.about, waitedMs, tries, roundTripMs });
     }
     this.#ended(call);
     return lock.handle;
@@ -313,10 +313,10 @@ export class Redlock {
     const error = cancelled?.error ?? reason;
     this.#ended(call);
     // The error of another call, which a user passed on, stays as it is.
-    if (!isOf(keys, error)) throw error;
+    if (!isAbout(keys, error)) throw error;
     // The error was made where others woke the caller: here its stack leads to the call.
     Error.captureStackTrace(error);
-    const { events } = this.#set;
+    const { events } = this.#nodes;
     if (error instanceof LockBusyError)
       events.emit({ type: 'busy', keys, ...caller, waitedMs: error.waitedMs });
     if (error instanceof QuorumUnavailableError) {
@@ -342,7 +342,7 @@ export class Redlock {
   /** Resolves when `condition` holds, or after `timeoutMs`. */
   #until(timeoutMs: number, condition: () => boolean): Promise<void> {
     if (condition()) return Promise.resolve();
-    const { timers } = this.#set.environment;
+    const { timers } = this.#nodes.environment;
     return new Promise((resolve) => {
       const finish = () => {
         timers.clear(timer);
@@ -351,7 +351,7 @@ export class Redlock {
       };
       const look = () => void (condition() && finish());
       // After a blocked event loop the change that it waits for may be there, unread.
-      const timer = timers.set(() => this.#set.environment.afterPoll(finish), timeoutMs);
+      const timer = timers.set(() => this.#nodes.environment.afterPoll(finish), timeoutMs);
       this.#watchers.add(look);
     });
   }

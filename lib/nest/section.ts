@@ -8,7 +8,7 @@ import { normalizeKeys } from '../core/options/lock-keys.ts';
 import { flag } from '../core/options/option-names.ts';
 import type { WithLockOptions } from '../core/options/options.ts';
 import {
-  OF_WITH_LOCK,
+  WITH_LOCK_RULES,
   resolveAcquire,
   type ResolvedOptions,
 } from '../core/options/resolve-options.ts';
@@ -29,7 +29,7 @@ export interface SectionOptions extends WithLockOptions {
 /** The description of what a section takes; `@Fenced` resolves its options by it, too. */
 export const OF_SECTION = {
   call: 'withLock',
-  table: { ...OF_WITH_LOCK.table, claim: flag },
+  table: { ...WITH_LOCK_RULES.table, claim: flag },
   checkResult: refuseLazy,
 };
 
@@ -106,7 +106,7 @@ export class FenceClaims {
       let result: Result | undefined;
       for (let tries = 0; tries <= refusals.length; tries += 1) {
         const last = refusals.at(-1);
-        if (last) redlock.exceed(last.keys, Number(last.currentToken));
+        if (last) redlock.raiseFloor(last.keys, Number(last.currentToken));
         isWaiting = true;
         result = await redlock.withLock(keys, claimThen, options, OF_SECTION);
       }

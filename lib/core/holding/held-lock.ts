@@ -16,7 +16,7 @@ import type { Granted, LockCall } from '../voting/attempt.ts';
 import { driftMs } from '../voting/vote-round.ts';
 import type { KeyLock, KeyRecord } from './key-table.ts';
 import { Lease } from './lease.ts';
-import { ReleaseRound, type LockRoom } from './release.ts';
+import { ReleaseRound, type SharedByLocks } from './release.ts';
 
 /** A lock from its grant to its end. */
 export class HeldLock implements KeyLock {
@@ -34,23 +34,28 @@ export class HeldLock implements KeyLock {
   mayHold: number;
   readonly handle: LockHandle;
   readonly #handles: LockHandle[];
-  readonly #room: LockRoom;
+  readonly #shared: SharedByLocks;
   readonly #lease: Lease;
   #token: FencingToken | undefined;
   #release: ReleaseRound | undefined;
   /** Fires once: when sections keep it for long, or when `timed` ends. */
   #timer: Alarm | undefined;
 
-  constructor(room: LockRoom, call: LockCall, records: readonly KeyRecord[], grant: Granted) {
+  constructor(
+    shared: SharedByLocks,
+    call: LockCall,
+    records: readonly KeyRecord[],
+    grant: Granted,
+  ) {
     this.call = call;
     this.records = records;
     this.grant = grant;
     this.mayHold = grant.mayHold;
     this.handle = new LockHandle(this, call.keys);
     this.#handles = [this.handle];
-    this.#room = room;
-    this.#lease = new Lease(room.set, this);
-    room.table.granted(this, records);
+    this.#shared = shared;
+    this.#lease = new Lease(shared.nodes, this);
+    shared.table.granted(this, records);
   }
 
   /** Made when it is asked for: many holders never do. */
@@ -70,19 +75,19 @@ export class HeldLock implements KeyLock {
   }
 
   get validityMs(): number {
-    return Math.max(0, this.#lease.validUntilMs - this.#room.set.clock.checkedNowMs);
+    return Math.max(0, this.#lease.validUntilMs - this.#shared.nodes.clock.checkedNowMs);
   }
 
   get occupiedMs(): number {
     if (this.#state === 'over') return 0;
     const keptUntilMs = this.#state === 'timed' ? this.#timer!.dueMs : Number.POSITIVE_INFINITY;
     const untilMs = Math.min(this.#lease.validUntilMs, keptUntilMs);
-    return Math.max(0, untilMs - this.#room.set.clock.nowMs);
+    return Math.max(0, untilMs - this.#shared.nodes.clock.nowMs);
   }
 
   get report(): OwnLock | undefined {
     if (this.#state === 'granted') return undefined;
-    const heldMs = this.#room.set.clock.nowMs - this.grant.startedAtMs;
+    const heldMs = this.#shared.nodes.clock.nowMs - this.grant.startedAtMs;
     return { ...this.about, heldMs, remainingMs: this.occupiedMs, sections: this.#handles.length };
   }
 
@@ -117,13 +122,13 @@ export class HeldLock implements KeyLock {
 
   /** @throws QuorumUnavailableError */
   async extendNow(): Promise<void> {
-    const askedAtMs = this.#room.set.clock.nowMs;
+    const askedAtMs = this.#shared.nodes.clock.nowMs;
     // The handle that the caller has says that it was lost.
     if (this.#lease.noticeOverdue(askedAtMs)) return;
     const round = await this.#lease.extendNow();
     // A lock that was lost meanwhile says so itself.
     if (round.votes.decideExtension() === 'extended' || this.isEnding) return;
-    const { options, sessions, clock } = this.#room.set;
+    const { options, sessions, clock } = this.#shared.nodes;
     const waitedMs = clock.nowMs - askedAtMs;
     const { keys } = this.call;
     throw new QuorumUnavailableError(
@@ -152,8 +157,8 @@ export class HeldLock implements KeyLock {
   }
 
   /** Resolves when the nodes were notified of its end, or no answer is left to wait for; undefined before the end. */
-  get notified(): Promise<void> | undefined {
-    return this.#release?.done;
+  whenNotified(): Promise<void> | undefined {
+    return this.#release?.whenDone();
   }
 
   lost(reason: LockLossReason, causes: readonly NodeCause[], revoked?: string): void {
@@ -162,7 +167,7 @@ export class HeldLock implements KeyLock {
     if (this.#handles.length === 0) return this.#free(false);
     if (this.#state === 'timed') return this.#free(true);
     const { keys, settings } = this.call;
-    const { nowMs } = this.#room.set.clock;
+    const { nowMs } = this.#shared.nodes.clock;
     const error = new LockLostError(keys, reason, this.tokenValue, causes, undefined, revoked);
     const wasGiven = this.#state === 'held';
     const handles = [...this.#handles];
@@ -177,8 +182,8 @@ export class HeldLock implements KeyLock {
       this.#expireIn(mustKeepMs);
       this.#free(false);
     } else this.#free(true);
-    this.#room.set.outgoing.flush(); // Code of users runs now and may take its time.
-    const { events } = this.#room.set;
+    this.#shared.nodes.outgoing.flush(); // Code of users runs now and may take its time.
+    const { events } = this.#shared.nodes;
     const heldMs = nowMs - this.grant.startedAtMs;
     // If its caller never had the lock, that caller receives the error.
     if (wasGiven && reason === 'overdue') events.emit({ type: 'overdue', ...this.about, heldMs });
@@ -186,18 +191,18 @@ export class HeldLock implements KeyLock {
     inModuleContext(() => {
       for (const each of handles) each.notifyLoss();
     });
-    this.#room.onEnd();
+    this.#shared.onEnd();
   }
 
-  extendSoon(): void {
-    this.#lease.extendSoon();
+  proveOrEnd(): void {
+    this.#lease.proveOrEnd();
   }
 
   /** Ends a lock that nobody uses any more: the nodes are notified, now or when `minHold` has passed. */
   #end(): void {
     if (this.#state === 'over') return;
     if (this.#state === 'timed') return this.#free(true);
-    const { events, clock } = this.#room.set;
+    const { events, clock } = this.#shared.nodes;
     const heldMs = clock.nowMs - this.grant.startedAtMs;
     // Nothing ran under one that never reached its holder, and it was not reported as acquired.
     const wasGiven = this.#state === 'held';
@@ -207,7 +212,7 @@ export class HeldLock implements KeyLock {
       this.#expireIn(keepMs);
     } else this.#free(true);
     if (wasGiven && events.takesOrdinary) events.emit({ type: 'released', ...this.about, heldMs });
-    this.#room.onEnd();
+    this.#shared.onEnd();
   }
 
   #keepFor(keepMs: number): void {
@@ -219,18 +224,18 @@ export class HeldLock implements KeyLock {
   /** Nobody uses it any more: the nodes keep it for so long at most, also if this process ends before its timer fires. */
   #expireIn(keptMs: number): void {
     this.#lease.stopExtending();
-    const { set } = this.#room;
-    const names = new NodeNames(set.options.keyPrefix, this.call.keys);
-    const keepMs = Math.ceil(keptMs + driftMs(keptMs, set.options.driftFactor));
+    const { nodes } = this.#shared;
+    const names = new NodeNames(nodes.options.keyPrefix, this.call.keys);
+    const keepMs = Math.ceil(keptMs + driftMs(keptMs, nodes.options.driftFactor));
     const request = { names, holder: this.grant.holder, granted: true, pass: false, keepMs };
-    set.release(this.mayHold, request, set.clock.nowMs + keepMs);
+    nodes.release(this.mayHold, request, nodes.clock.nowMs + keepMs);
   }
 
   /** The holder has released it, and sections that joined it still run. */
   #keepForSections(): void {
-    const sinceMs = this.#room.set.clock.nowMs;
+    const sinceMs = this.#shared.nodes.clock.nowMs;
     this.#setTimer(this.call.settings.ttlMs, () => {
-      const { events, clock } = this.#room.set;
+      const { events, clock } = this.#shared.nodes;
       const [sections, delayMs] = [this.#handles.length, clock.nowMs - sinceMs];
       events.emit({ type: 'release-delayed', ...this.about, sections, sinceMs: delayMs });
     });
@@ -238,17 +243,17 @@ export class HeldLock implements KeyLock {
 
   /** Frees its keys: others in this process may ask for them. */
   #free(isReleased: boolean): void {
-    const { set, table } = this.#room;
+    const { nodes, table } = this.#shared;
     this.#state = 'over';
     // No extension may follow the release.
     this.#lease.end();
-    if (isReleased) this.#release = new ReleaseRound(this.#room, this, set.clock.nowMs);
-    if (this.#timer !== undefined) set.alarms.cancel(this.#timer);
+    if (isReleased) this.#release = new ReleaseRound(this.#shared, this, nodes.clock.nowMs);
+    if (this.#timer !== undefined) nodes.alarms.cancel(this.#timer);
     table.freed(this, this.records);
   }
 
   #setTimer(delayMs: number, onDeadline: () => void): void {
-    const { alarms, clock } = this.#room.set;
+    const { alarms, clock } = this.#shared.nodes;
     if (this.#timer !== undefined) alarms.cancel(this.#timer);
     this.#timer = new Alarm(onDeadline);
     alarms.set(this.#timer, delayMs, clock.nowMs);
@@ -308,7 +313,7 @@ export class LockHandle implements Lock {
 
   release(): Promise<void> {
     this.end();
-    return this.#lock.notified ?? Promise.resolve();
+    return this.#lock.whenNotified() ?? Promise.resolve();
   }
 
   /** Ends it as `release` does, and waits for nothing. */

@@ -20,7 +20,7 @@ export abstract class Waiter extends Deadline {
   previousInLine: Waiter | undefined = undefined;
   nextInLine: Waiter | undefined = undefined;
   /** The order of arrival in this process; of all keys together, so that overlapping sets stand in one order everywhere. */
-  abstract readonly call: LockCall & { readonly ticket: number };
+  abstract readonly call: LockCall & { readonly arrival: number };
   abstract readonly attempt: Attempt | undefined;
 
   /** Looks again whether it can try, because something changed; it may from `fromMs` on, if that is given. */
@@ -45,7 +45,7 @@ export interface KeyLock {
   /** Ends it where its time is over though no timer has said so yet. */
   noticeEnd(): void;
   /** Proves to itself that it is still held, soon: a clock has moved. */
-  extendSoon(): void;
+  proveOrEnd(): void;
   lost(reason: LockLossReason, causes: readonly NodeCause[], revoked?: string): void;
 }
 
@@ -54,16 +54,16 @@ export class KeyLine {
   first: Waiter | undefined = undefined;
   last: Waiter | undefined = undefined;
   /** Set that waits for another key, and keeps the key of this line from later callers: once between two tries for it. */
-  reserved: { readonly ticket: number; readonly untilMs: number } | undefined = undefined;
+  reserved: { readonly arrival: number; readonly untilMs: number } | undefined = undefined;
   /** The waiters in it that have no answer yet, and no more time than one takes. */
   #owed: Set<Waiter> | undefined;
 
   /** Mostly behind all others, and in front for one that moves or comes back from its try. */
   enter(waiter: Waiter): void {
     let next: Waiter | undefined;
-    if (this.last !== undefined && this.last.call.ticket > waiter.call.ticket) {
+    if (this.last !== undefined && this.last.call.arrival > waiter.call.arrival) {
       next = this.first;
-      while (next !== undefined && next.call.ticket < waiter.call.ticket) next = next.nextInLine;
+      while (next !== undefined && next.call.arrival < waiter.call.arrival) next = next.nextInLine;
     }
     const previous = next === undefined ? this.last : next.previousInLine;
     waiter.place = this;
@@ -154,7 +154,7 @@ export class KeyRecord extends KeyLine implements QueuedKey {
 
 /** Records, one per key that this process holds, tries for or waits for. */
 export class KeyTable {
-  readonly #set: NodeSet;
+  readonly #nodes: NodeSet;
   /**
    * Object and no Map: where entries come and go V8 makes a new table all the time, and an outgrown one that has become old keeps
    * all later ones, with all that was in them, until the next full collection. That was a third of the time of a busy client.
@@ -165,8 +165,8 @@ export class KeyTable {
   /** The number of releases that may still be confirmed. */
   openReleases = 0;
 
-  constructor(set: NodeSet) {
-    this.#set = set;
+  constructor(nodes: NodeSet) {
+    this.#nodes = nodes;
   }
 
   get size(): number {
@@ -210,15 +210,15 @@ export class KeyTable {
     if (!record.isInLine && record.rowSinceMs === undefined) return;
     record.isInLine = false;
     record.rowSinceMs = undefined;
-    const { options, mark, clock } = this.#set;
+    const { options, mark, clock } = this.#nodes;
     const names = new NodeNames(options.keyPrefix, [record.key]);
     const request = { names, holder: `#${mark}`, granted: true, pass: true };
-    this.#set.release(this.#allNodes, request, clock.nowMs);
+    this.#nodes.release(this.#allNodes, request, clock.nowMs);
   }
 
   /** All nodes, as bits. */
   get #allNodes(): number {
-    return (1 << this.#set.sessions.length) - 1;
+    return (1 << this.#nodes.sessions.length) - 1;
   }
 
   locks(): Set<KeyLock> {
@@ -231,7 +231,7 @@ export class KeyTable {
     for (const record of records) {
       if (record.lock !== undefined) throw brokenInvariant('a key has one lock in one process');
       record.lock = lock;
-      record.grantedAtMs = this.#set.clock.nowMs;
+      record.grantedAtMs = this.#nodes.clock.nowMs;
       record.trying = undefined;
       record.foreign = undefined;
       record.busyUntilMs = Number.POSITIVE_INFINITY;
@@ -244,7 +244,7 @@ export class KeyTable {
 
   /** The lock is over, and its release is on its way on every connection: the next one here can ask already. */
   freed(lock: KeyLock, records: readonly KeyRecord[]): void {
-    const { nowMs } = this.#set.clock;
+    const { nowMs } = this.#nodes.clock;
     for (const record of records) {
       if (record.lock !== lock) continue;
       record.lock = undefined;
@@ -279,13 +279,13 @@ export class KeyTable {
     // Its row is over, and what nodes keep for it is the turn of others.
     if (record.rowSinceMs !== undefined) this.#passOn(record);
     record.isInLine = true;
-    record.queued ??= new QueuePlace(this.#set, record);
+    record.queued ??= new QueuePlace(this.#nodes, record);
     record.queued.stand(nowMs);
   }
 
   /** The ballot of a new attempt: never the same number twice while it is ahead of the clock. */
   nextBallot(keys: readonly string[]): number {
-    const now = this.#set.environment.clock.wallMicros();
+    const now = this.#nodes.environment.clock.wallMicros();
     let ballot = now;
     for (const key of keys) ballot = Math.max(ballot, (this.#floors.get(key) ?? 0) + 1);
     if (ballot > now) this.sawFloor(keys, ballot);
@@ -297,7 +297,7 @@ export class KeyTable {
    * cache: losing it costs a round trip, never safety, because nodes refuse low ballots.
    */
   sawFloor(keys: readonly string[], floor: number): void {
-    if (floor < this.#set.environment.clock.wallMicros()) return;
+    if (floor < this.#nodes.environment.clock.wallMicros()) return;
     for (const key of keys) this.#floors.set(key, Math.max(this.#floors.get(key) ?? 0, floor));
     for (const oldest of this.#floors.keys()) {
       if (this.#floors.size <= MOST_FLOORS) return;
@@ -307,7 +307,7 @@ export class KeyTable {
 
   /** See LockNodeListener. */
   turn(session: NodeSession, lockName: string, keptMs: number): void {
-    const key = lockName.slice(this.#set.options.keyPrefix.length);
+    const key = lockName.slice(this.#nodes.options.keyPrefix.length);
     const { queued, trying } = this.#records[key] ?? {};
     // A process that has left the line has passed its turn on by doing so.
     if (queued === undefined || trying !== undefined) return;
@@ -322,7 +322,7 @@ export class KeyTable {
 
   /** Lets all callers look again: the set of voting nodes changed. */
   hintAll(): void {
-    const { clock, quorum, environment } = this.#set;
+    const { clock, quorum, environment } = this.#nodes;
     const { nowMs } = clock;
     for (const record of Object.values(this.#records))
       record.mayBeFree(nowMs, nowMs + jitterMs(quorum.roundTripMs, environment.random.fraction()));

@@ -20,7 +20,7 @@ const LONG_HOLD_TTLS = 10;
  */
 export class Lease extends Deadline {
   validUntilMs: number;
-  readonly #set: NodeSet;
+  readonly #nodes: NodeSet;
   readonly #lock: KeyLock;
   #nextExtensionMs = Number.POSITIVE_INFINITY;
   #keeps = false;
@@ -38,12 +38,12 @@ export class Lease extends Deadline {
   /** Extensions that are being asked for; made at the first one, because most locks end before it. */
   #open: Set<VoteRound> | undefined;
 
-  constructor(set: NodeSet, lock: KeyLock) {
+  constructor(nodes: NodeSet, lock: KeyLock) {
     super();
-    this.#set = set;
+    this.#nodes = nodes;
     this.#lock = lock;
     this.validUntilMs = lock.grant.validUntilMs;
-    this.#suspendedMs = set.clock.suspendedMs;
+    this.#suspendedMs = nodes.clock.suspendedMs;
     const { maxHoldMs } = lock.call.settings;
     this.#overdueAtMs = maxHoldMs === undefined ? undefined : lock.grant.startedAtMs + maxHoldMs;
     this.#leadMs = Math.max(4, lock.call.settings.ttlMs / 200);
@@ -54,7 +54,7 @@ export class Lease extends Deadline {
   checkAsked(ms: unknown): void {
     const { keys, settings } = this.#lock.call;
     const { ttlMs } = settings;
-    const mostMs = ttlMs - driftMs(ttlMs, this.#set.options.driftFactor);
+    const mostMs = ttlMs - driftMs(ttlMs, this.#nodes.options.driftFactor);
     if (typeof ms === 'number' && ms >= 0 && ms <= mostMs) return;
     throw new FencedUsageError(
       `ensure takes milliseconds as a number from 0 to ${Math.floor(mostMs)}, not ${typeof ms === 'number' ? ms : kindOf(ms)}: with a ttl of ${inSeconds(ttlMs)} a lock never has more left. The lock is still held.`,
@@ -70,8 +70,8 @@ export class Lease extends Deadline {
   }
 
   /** Proves that the lock is held, or ends it where the servers of too few nodes have granted it. */
-  extendSoon(): void {
-    const { sessions, options } = this.#set;
+  proveOrEnd(): void {
+    const { sessions, options } = this.#nodes;
     const { startedAtMs } = this.#lock.grant;
     const elsewhere = sessions.filter((each) => each.wasGrantedElsewhere(startedAtMs));
     if (!this.#ended && elsewhere.length > sessions.length - options.quorum) {
@@ -80,7 +80,7 @@ export class Lease extends Deadline {
       return this.#lock.lost('taken', causes);
     }
     if (!this.#keeps || this.#ended || this.#nextExtensionMs === Number.POSITIVE_INFINITY) return;
-    this.#nextExtensionMs = this.#set.clock.nowMs;
+    this.#nextExtensionMs = this.#nodes.clock.nowMs;
     this.#arm();
   }
 
@@ -97,20 +97,20 @@ export class Lease extends Deadline {
     const { call, grant } = this.#lock;
     const { ttlMs, nodeTimeoutMs } = call.settings;
     const { holder, ballot } = grant;
-    const names = new NodeNames(this.#set.options.keyPrefix, call.keys);
+    const names = new NodeNames(this.#nodes.options.keyPrefix, call.keys);
     const open = (this.#open ??= new Set());
     const extension = await new Promise<VoteRound>((resolve) => {
       const ended = (round: VoteRound): void => {
         open.delete(round);
-        if (round.votes.decideExtension() === 'extended') this.#set.quorum.measured(round);
+        if (round.votes.decideExtension() === 'extended') this.#nodes.quorum.measured(round);
         resolve(round);
       };
       const { validUntilMs } = this;
       const timesMs = { grantedAtMs: grant.startedAtMs, validUntilMs, ttlMs };
       const vote = { kind: 'extend', names, holder, ballot, ...timesMs } as const;
-      const asked = new VoteRound(this.#set, vote, { ended });
+      const asked = new VoteRound(this.#nodes, vote, { ended });
       open.add(asked);
-      asked.start(nodeTimeoutMs, this.#set.clock.nowMs);
+      asked.start(nodeTimeoutMs, this.#nodes.clock.nowMs);
       // The nodes that were sent the extension may hold the lock from now on.
       this.#lock.mayHold |= asked.votes.mayHaveWritten;
     });
@@ -121,13 +121,13 @@ export class Lease extends Deadline {
   /** Nothing happens any more: no extension, no loss. */
   end(): void {
     this.#ended = true;
-    this.#set.alarms.cancel(this);
+    this.#nodes.alarms.cancel(this);
     this.stopExtending();
   }
 
   onDeadline(): void {
     if (this.#ended) return;
-    const nowMs = this.#set.clock.checkedNowMs;
+    const nowMs = this.#nodes.clock.checkedNowMs;
     if (nowMs >= this.validUntilMs - this.#leadMs) {
       this.validityEnded();
       return;
@@ -145,7 +145,7 @@ export class Lease extends Deadline {
   noticeOverdue(nowMs: number): boolean {
     if (nowMs < (this.#overdueAtMs ?? Number.POSITIVE_INFINITY)) return false;
     // The keys are kept for a time of their own, so nothing is left to watch.
-    this.#set.alarms.cancel(this);
+    this.#nodes.alarms.cancel(this);
     this.#lock.lost('overdue', []);
     return true;
   }
@@ -155,12 +155,12 @@ export class Lease extends Deadline {
     const heldMs = nowMs - grant.startedAtMs;
     if (heldMs < LONG_HOLD_TTLS * call.settings.ttlMs) return;
     this.#overdueAtMs = Number.POSITIVE_INFINITY;
-    this.#set.events.emit({ type: 'held-long', ...about, heldMs });
+    this.#nodes.events.emit({ type: 'held-long', ...about, heldMs });
   }
 
   /** The validity is over, or so close to its end that the work needs the rest to stop. */
   validityEnded(causes = this.#failure?.causes() ?? []): void {
-    const { nowMs, suspendedMs } = this.#set.clock;
+    const { nowMs, suspendedMs } = this.#nodes.clock;
     const awakeMs = nowMs - (suspendedMs - this.#suspendedMs);
     const wouldBeValid = awakeMs < this.validUntilMs - this.#leadMs;
     if (wouldBeValid) this.#lock.lost('suspended', causes);
@@ -179,19 +179,19 @@ export class Lease extends Deadline {
 
   #arm(): void {
     if (this.#ended) return;
-    const { nowMs } = this.#set.clock;
+    const { nowMs } = this.#nodes.clock;
     const endsAtMs = this.validUntilMs - this.#leadMs;
     const dueMs = Math.min(this.#nextExtensionMs, this.#overdueAtMs ?? endsAtMs, endsAtMs);
     const stepMs = dueMs - nowMs > 2 * this.#stepMs ? this.#stepMs : 1;
-    this.#set.alarms.set(this, Math.max(1, Math.floor(dueMs / stepMs) * stepMs - nowMs), nowMs);
+    this.#nodes.alarms.set(this, Math.max(1, Math.floor(dueMs / stepMs) * stepMs - nowMs), nowMs);
   }
 
   async #extendInRhythm(): Promise<void> {
     const { ttlMs, nodeTimeoutMs } = this.#lock.call.settings;
-    const startedAtMs = this.#set.clock.nowMs;
+    const startedAtMs = this.#nodes.clock.nowMs;
     const { votes } = await this.extendNow();
     if (!this.#keeps || this.#ended) return;
-    const { clock, environment } = this.#set;
+    const { clock, environment } = this.#nodes;
     const { nowMs } = clock;
     const pauseMs = (nodeTimeoutMs / 2) * (1 + environment.random.fraction());
     const nextMs =
@@ -203,7 +203,7 @@ export class Lease extends Deadline {
 
   #apply(round: VoteRound): void {
     if (this.#ended || this.#lock.isEnding) return;
-    const { clock, options, events } = this.#set;
+    const { clock, options, events } = this.#nodes;
     const { ttlMs } = this.#lock.call.settings;
     const decision = round.votes.decideExtension();
     const nowMs = clock.checkedNowMs;

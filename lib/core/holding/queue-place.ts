@@ -51,7 +51,7 @@ export interface QueuedKey {
  * order, whatever their clocks say, and nobody has the key twice before one that waits has it once.
  */
 export class QueuePlace extends Deadline {
-  readonly #set: NodeSet;
+  readonly #nodes: NodeSet;
   readonly #request: Omit<WaitRequest, 'ticket'>;
   readonly #graceMs: number;
   readonly #record: QueuedKey;
@@ -65,16 +65,16 @@ export class QueuePlace extends Deadline {
   /** Says that this process has its turn, and should have tried since. */
   #isCalled = false;
 
-  constructor(set: NodeSet, record: QueuedKey) {
+  constructor(nodes: NodeSet, record: QueuedKey) {
     super();
-    this.#set = set;
+    this.#nodes = nodes;
     this.#record = record;
     let graceMs = record.isForSet ? GRACE_OF_SET_MS : LEAST_GRACE_MS;
     // The grace grows in few steps: a node looks through its whole queue where the text is another one than before.
-    while (graceMs < 4 * set.quorum.roundTripMs + 5) graceMs *= 2;
+    while (graceMs < 4 * nodes.quorum.roundTripMs + 5) graceMs *= 2;
     this.#graceMs = graceMs;
-    const names = new NodeNames(set.options.keyPrefix, [record.key]);
-    const member = `${set.mark} ${graceMs} ${set.channel}`;
+    const names = new NodeNames(nodes.options.keyPrefix, [record.key]);
+    const member = `${nodes.mark} ${graceMs} ${nodes.channel}`;
     this.#request = { names, member, lifeMs: QUEUE_LIFE_MS };
   }
 
@@ -85,7 +85,7 @@ export class QueuePlace extends Deadline {
 
   /** Takes its place at all nodes, or says that it still stands there. */
   stand(nowMs: number): void {
-    const { sessions, alarms } = this.#set;
+    const { sessions, alarms } = this.#nodes;
     this.#round += 1;
     this.#kept = 0;
     this.#isCalled = false;
@@ -99,12 +99,12 @@ export class QueuePlace extends Deadline {
     this.#ticket ||= this.#atQuorum(this.#tickets) ?? 0;
     const request = { ...this.#request, ticket: this.#ticket };
     session.wait(request, (reply) => this.#answered(round, session, reply));
-    this.#set.outgoing.flushLater();
+    this.#nodes.outgoing.flushLater();
   }
 
   /** Notes that this node keeps the key for this process. */
   turn({ index }: NodeSession): void {
-    const { options, quorum, alarms, clock } = this.#set;
+    const { options, quorum, alarms, clock } = this.#nodes;
     const isFirst = this.#kept === 0;
     this.#kept |= 1 << index;
     if (countOf(this.#kept) >= options.quorum) this.#call(true);
@@ -122,7 +122,7 @@ export class QueuePlace extends Deadline {
    * of up to four round trips, one of them has both turns for a round trip at every second change.
    */
   get #afterTurnMs(): number {
-    const { quorum, environment } = this.#set;
+    const { quorum, environment } = this.#nodes;
     if (!this.#record.isForSet) return 1;
     return 1 + jitterMs(4 * quorum.roundTripMs, environment.random.fraction());
   }
@@ -136,12 +136,12 @@ export class QueuePlace extends Deadline {
     }
     // The callers that did not try go behind the others, or a set would keep a key until its other keys are free.
     if (this.hasTurn) this.#ticket = this.#tickets.length = 0;
-    this.stand(this.#set.clock.nowMs);
+    this.stand(this.#nodes.clock.nowMs);
   }
 
   /** Ends a round, also when a try begins: later answers count no more. */
   end(): void {
-    this.#set.alarms.cancel(this);
+    this.#nodes.alarms.cancel(this);
     this.#round += 1;
   }
 
@@ -149,7 +149,7 @@ export class QueuePlace extends Deadline {
     if (reply.kind === 'failed') return;
     this.#tickets[session.index] ??= reply.ticket;
     if (round !== this.#round || this.#isCalled) return;
-    const { clock, quorum } = this.#set;
+    const { clock, quorum } = this.#nodes;
     this.#freeInMs[session.index] = Math.max(0, reply.freeInMs);
     if (reply.freeInMs < 0) this.turn(session);
     const freeInMs = this.#atQuorum(this.#freeInMs);
@@ -165,7 +165,7 @@ export class QueuePlace extends Deadline {
 
   /** Looks again when that time is over, unless it does before: an answer may be older than the turn that it heard of. */
   #lookIn(ms: number): void {
-    const { alarms, clock } = this.#set;
+    const { alarms, clock } = this.#nodes;
     const pauseMs = ms + this.#afterTurnMs;
     if (this.dueMs > clock.nowMs + pauseMs) alarms.set(this, pauseMs, clock.nowMs);
   }
@@ -173,7 +173,7 @@ export class QueuePlace extends Deadline {
   /** The least number that a quorum of nodes does not exceed; undefined while fewer have answered. */
   #atQuorum(answers: readonly number[]): number | undefined {
     return answers.filter(() => true).sort((one, other) => one - other)[
-      this.#set.options.quorum - 1
+      this.#nodes.options.quorum - 1
     ];
   }
 
@@ -182,7 +182,7 @@ export class QueuePlace extends Deadline {
     // Back-off keeps callers apart where votes were split, or the number was wrong.
     if (this.#isCalled || (!isKept && this.#record.foreign === undefined)) return;
     this.#isCalled = true;
-    const { alarms, clock, quorum, environment } = this.#set;
+    const { alarms, clock, quorum, environment } = this.#nodes;
     const { nowMs } = clock;
     // Processes that can't try by then have lost their turn.
     alarms.set(this, this.#graceMs, nowMs);

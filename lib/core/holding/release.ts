@@ -8,8 +8,8 @@ import type { KeyLock, KeyTable } from './key-table.ts';
 import { countOf } from './queue-place.ts';
 
 /** The parts that all locks of one service share. */
-export interface LockRoom {
-  readonly set: NodeSet;
+export interface SharedByLocks {
+  readonly nodes: NodeSet;
   readonly table: KeyTable;
   /** Called when a lock ends, and again when its release is confirmed or given up. */
   readonly onEnd: () => void;
@@ -20,7 +20,7 @@ export interface LockRoom {
  * caller that waits for the key. One that could not be notified is notified later (see ReleaseOutbox).
  */
 export class ReleaseRound extends Deadline implements ReleaseCollector {
-  readonly #room: LockRoom;
+  readonly #shared: SharedByLocks;
   readonly #lock: KeyLock;
   readonly #startedAtMs: number;
   /** Calls when it is done; made only where somebody asks. */
@@ -31,25 +31,25 @@ export class ReleaseRound extends Deadline implements ReleaseCollector {
   #confirmed = 0;
   #isDone = false;
 
-  constructor(room: LockRoom, lock: KeyLock, nowMs: number) {
+  constructor(shared: SharedByLocks, lock: KeyLock, nowMs: number) {
     super();
-    this.#room = room;
+    this.#shared = shared;
     this.#lock = lock;
     this.#startedAtMs = nowMs;
-    const { set, table } = room;
+    const { nodes, table } = shared;
     const { call, grant } = lock;
     const pass = table.passes(lock, nowMs);
     const { mayHold } = lock;
     this.#unanswered = mayHold;
     table.openReleases += 1;
-    set.answers.set(this, call.settings.nodeTimeoutMs, nowMs);
-    const names = new NodeNames(set.options.keyPrefix, call.keys);
+    nodes.answers.set(this, call.settings.nodeTimeoutMs, nowMs);
+    const names = new NodeNames(nodes.options.keyPrefix, call.keys);
     const request = { names, holder: grant.holder, granted: true, pass };
-    set.release(mayHold, request, nowMs + call.settings.ttlMs, this);
+    nodes.release(mayHold, request, nowMs + call.settings.ttlMs, this);
   }
 
   /** Resolves when a quorum answered, when all did, or after the node timeout; never rejects. */
-  get done(): Promise<void> {
+  whenDone(): Promise<void> {
     return new Promise((resolve) => {
       if (this.#isDone) resolve();
       else (this.#onDone ??= []).push(resolve);
@@ -59,7 +59,7 @@ export class ReleaseRound extends Deadline implements ReleaseCollector {
   /** The bytes have left: from now on the nodes have their whole time to answer. */
   sent(nowMs: number): void {
     if (this.#isDone || nowMs - this.#startedAtMs < 1) return;
-    this.#room.set.answers.set(this, this.#lock.call.settings.nodeTimeoutMs, nowMs);
+    this.#shared.nodes.answers.set(this, this.#lock.call.settings.nodeTimeoutMs, nowMs);
   }
 
   released({ address, index }: ServiceNode, reply: ReleaseReply): void {
@@ -67,30 +67,30 @@ export class ReleaseRound extends Deadline implements ReleaseCollector {
     this.#unanswered &= ~(1 << index);
     if (reply.kind === 'failed') this.#failed(address, reply.reason, reply.message);
     else this.#confirmed += 1;
-    const { quorum } = this.#room.set.options;
+    const { quorum } = this.#shared.nodes.options;
     if (this.#confirmed >= quorum || this.#unanswered === 0) this.onDeadline();
   }
 
   onDeadline(): void {
     if (this.#isDone) return;
     this.#isDone = true;
-    const { set, table, onEnd } = this.#room;
+    const { nodes, table, onEnd } = this.#shared;
     const { about, mayHold } = this.#lock;
-    set.answers.cancel(this);
+    nodes.answers.cancel(this);
     table.openReleases -= 1;
-    if (this.#confirmed < Math.min(set.options.quorum, countOf(mayHold))) {
-      for (const { address, index } of set.sessions)
+    if (this.#confirmed < Math.min(nodes.options.quorum, countOf(mayHold))) {
+      for (const { address, index } of nodes.sessions)
         if ((this.#unanswered & (1 << index)) !== 0)
           this.#failed(address, 'timeout', 'no answer in time');
       const causes = this.#failures ?? [];
-      set.events.emit({ type: 'release-incomplete', ...about, causes });
+      nodes.events.emit({ type: 'release-incomplete', ...about, causes });
     }
     for (const resolve of this.#onDone ?? []) resolve();
     onEnd();
   }
 
   #failed(address: string, reason: NodeFailureReason, message: string): void {
-    const elapsedMs = this.#room.set.clock.nowMs - this.#startedAtMs;
+    const elapsedMs = this.#shared.nodes.clock.nowMs - this.#startedAtMs;
     (this.#failures ??= []).push({ address, reason, message, elapsedMs });
   }
 }

@@ -87,10 +87,10 @@ export function askAll<Reply>(
 }
 
 /** Asks every node what it knows of `key`; waits at most one node timeout. */
-export async function inspectKey(set: AskedNodes, key: string): Promise<LockInspection> {
-  const { options, sessions } = set;
+export async function inspectKey(asked: AskedNodes, key: string): Promise<LockInspection> {
+  const { options, sessions } = asked;
   const names = new NodeNames(options.keyPrefix, [key]);
-  const replies = await askAll<InspectReply>(set, (node, settle) =>
+  const replies = await askAll<InspectReply>(asked, (node, settle) =>
     node.inspect({ names }, settle),
   );
   const nodes = replies.map((reply, index): NodeInspection => {
@@ -112,7 +112,7 @@ export async function inspectKey(set: AskedNodes, key: string): Promise<LockInsp
   const isToken = ({ floor }: { readonly floor: number }) =>
     held.filter((reply) => reply.floor === floor).length >= options.quorum;
   const token = held.find(isToken)?.floor ?? 0;
-  const acquiredAt = pastMoment(token, set.environment);
+  const acquiredAt = pastMoment(token, asked.environment);
   return { ...found, process, acquiredAt, revoked: revokedText(found.holder) };
 }
 

@@ -34,18 +34,18 @@ export class NodeHealth {
   /** When it began to vote, or ceased to, as far as that was reported. */
   changedAtMs: number;
   readonly #session: Examined;
-  readonly #set: Service;
+  readonly #service: Service;
   readonly #onWell: () => void;
   readonly #absence = new Alarm(() => this.#isAway());
   readonly #look = new Look(() => this.look());
   #lastFault: Fault = 'timeout';
 
   /** @param onWell called when a look found that the node votes again */
-  constructor(session: Examined, set: Service, onWell: () => void) {
+  constructor(session: Examined, service: Service, onWell: () => void) {
     this.#session = session;
-    this.#set = set;
+    this.#service = service;
     this.#onWell = onWell;
-    this.changedAtMs = set.clock.nowMs;
+    this.changedAtMs = service.clock.nowMs;
   }
 
   fault(fault: Fault, message: string): void {
@@ -80,15 +80,15 @@ export class NodeHealth {
     this.#becomes('left');
     this.away();
     const { address } = this.#session;
-    const hasQuorum = !this.#set.quorum.isMissing;
-    this.#set.events.emit({ type: 'node-left', address, message, hasQuorum });
+    const hasQuorum = !this.#service.quorum.isMissing;
+    this.#service.events.emit({ type: 'node-left', address, message, hasQuorum });
   }
 
   failing(reason: string): void {
     if (this.reported === 'failing') return;
     this.#becomes('failing');
     this.problem = reason;
-    this.#set.events.emit({ type: 'node-failing', address: this.#session.address, reason });
+    this.#service.events.emit({ type: 'node-failing', address: this.#session.address, reason });
     this.look();
   }
 
@@ -96,27 +96,27 @@ export class NodeHealth {
   look(): void {
     if (this.#look.isAsked || this.#session.state !== 'voting') return;
     this.#look.isAsked = true;
-    const { nowMs } = this.#set.clock;
+    const { nowMs } = this.#service.clock;
     this.#session.node.examine((reply) => this.#said(reply, nowMs));
   }
 
   away(): void {
-    this.#set.alarms.set(this.#absence, ABSENCE_MS, this.#set.clock.nowMs);
+    this.#service.alarms.set(this.#absence, ABSENCE_MS, this.#service.clock.nowMs);
   }
 
   close(): void {
-    for (const alarm of [this.#absence, this.#look]) this.#set.alarms.cancel(alarm);
+    for (const alarm of [this.#absence, this.#look]) this.#service.alarms.cancel(alarm);
   }
 
   #doubt(): void {
-    this.#look.believesFromMs = this.#set.clock.nowMs + UNEXPLAINED_MS;
+    this.#look.believesFromMs = this.#service.clock.nowMs + UNEXPLAINED_MS;
   }
 
   #said(reply: NodeFacts | NodeFailure, askedAtMs: number): void {
     this.#look.isAsked = false;
     const { state, votesAtMs } = this.#session;
     if (state !== 'voting') return;
-    const { alarms, clock, options } = this.#set;
+    const { alarms, clock, options } = this.#service;
     const { nowMs } = clock;
     const refusal = refusalIn(reply);
     const isInTime = nowMs - askedAtMs <= options.acquire.nodeTimeoutMs;
@@ -135,22 +135,22 @@ export class NodeHealth {
   }
 
   #becomes(reported: NodeHealth['reported']): void {
-    if ([this.reported, reported].includes('joined')) this.changedAtMs = this.#set.clock.nowMs;
+    if ([this.reported, reported].includes('joined')) this.changedAtMs = this.#service.clock.nowMs;
     this.reported = reported;
   }
 
   #announce(quarantineMs: number, isMoved = false, upMs?: number): void {
     if (this.reported === 'joined') return;
     this.#becomes('joined');
-    this.#set.alarms.cancel(this.#absence);
+    this.#service.alarms.cancel(this.#absence);
     const joined = { type: 'node-joined', address: this.#session.address, quarantineMs } as const;
     const more = { ...(isMoved && { isMoved }), ...(upMs !== undefined && { upMs }) };
-    this.#set.events.emit({ ...joined, ...more });
+    this.#service.events.emit({ ...joined, ...more });
   }
 
   #isAway(): void {
     // A blocked event loop delays this, and what would have ended it.
-    if (this.#set.clock.nowMs - this.#absence.dueMs > ABSENCE_MS / 4) this.away();
+    if (this.#service.clock.nowMs - this.#absence.dueMs > ABSENCE_MS / 4) this.away();
     else this.failing(this.problem);
   }
 }

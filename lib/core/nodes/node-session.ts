@@ -92,7 +92,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
   votesAtMs = 0;
   /** The time of its latest vote. A number before the first, too, or each would be an object of its own. */
   roundTripMs = Number.NaN;
-  readonly #set: Service;
+  readonly #service: Service;
   readonly #listener: NodeSetListener;
   readonly #outbox: ReleaseOutbox;
   /** The votes that are asked again once the node has been joined. */
@@ -101,14 +101,14 @@ export class NodeSession extends Deadline implements LockNodeListener {
   #connection = new Connection();
   readonly #rejoin = new Rejoin(() => this.#join());
 
-  constructor(index: number, node: LockNode, set: Service, listener: NodeSetListener) {
+  constructor(index: number, node: LockNode, service: Service, listener: NodeSetListener) {
     super();
     this.index = index;
     this.node = node;
-    this.#set = set;
+    this.#service = service;
     this.#listener = listener;
-    this.health = new NodeHealth(this, set, () => listener.joined());
-    this.#outbox = new ReleaseOutbox(node, set);
+    this.health = new NodeHealth(this, service, () => listener.joined());
+    this.#outbox = new ReleaseOutbox(node, service);
   }
 
   get address(): string {
@@ -132,7 +132,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
 
   open(): void {
     this.health.away();
-    this.node.open(this, this.#set.linkSettings);
+    this.node.open(this, this.#service.linkSettings);
   }
 
   /** Asks for a vote, and returns whether that leaves with the next flush. The answer comes at once when it can't be asked. */
@@ -171,7 +171,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
   onDeadline(): void {
     const [waitingSinceMs] = this.#connection.sentAtMs;
     if (waitingSinceMs === undefined) return;
-    const { clock, answers, quorum, options } = this.#set;
+    const { clock, answers, quorum, options } = this.#service;
     const { nowMs } = clock;
     const timeoutMs = options.acquire.nodeTimeoutMs;
     const dueInMs = Math.ceil(waitingSinceMs + timeoutMs - nowMs);
@@ -195,7 +195,8 @@ export class NodeSession extends Deadline implements LockNodeListener {
     const unanswered = sentAtMs.length > 0 || hasUnknownOutcome;
     this.#reconnected('down');
     // The keys of commands without an answer can live so long.
-    if (unanswered) this.#outbox.repeatUntilMs = this.#set.clock.nowMs + this.#set.options.maxTtlMs;
+    if (unanswered)
+      this.#outbox.repeatUntilMs = this.#service.clock.nowMs + this.#service.options.maxTtlMs;
     this.#failWaiting(message);
     this.health.left(message);
   }
@@ -222,13 +223,13 @@ export class NodeSession extends Deadline implements LockNodeListener {
   /** Stands in line there, once it has joined. */
   wait(request: WaitRequest, settle: (reply: WaitReply) => void): void {
     if (this.state !== 'voting') return;
-    this.node.listen(this.#set.channel);
-    if (this.votesAtMs > this.#set.clock.nowMs) return;
+    this.node.listen(this.#service.channel);
+    if (this.votesAtMs > this.#service.clock.nowMs) return;
     this.node.wait(request, settle);
   }
 
   turn(lockName: string, keptMs: number): void {
-    if (this.votesAtMs > this.#set.clock.nowMs) return;
+    if (this.votesAtMs > this.#service.clock.nowMs) return;
     this.#listener.turn(this, lockName, keptMs);
   }
 
@@ -238,8 +239,8 @@ export class NodeSession extends Deadline implements LockNodeListener {
 
   async close(): Promise<void> {
     this.state = 'closed';
-    this.#set.answers.cancel(this);
-    this.#set.alarms.cancel(this.#rejoin);
+    this.#service.answers.cancel(this);
+    this.#service.alarms.cancel(this.#rejoin);
     this.health.close();
     this.#outbox.close();
     this.#failWaiting('closed');
@@ -249,7 +250,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
   #reconnected(state: ServiceNode['state']): void {
     this.#connection = new Connection();
     this.state = state;
-    this.#set.alarms.cancel(this.#rejoin);
+    this.#service.alarms.cancel(this.#rejoin);
     this.health.isSilent = false;
   }
 
@@ -267,7 +268,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
       return false;
     }
     if (connection.sentAtMs.push(nowMs) === 1 && this.position === -1)
-      this.#set.answers.set(this, this.#set.options.acquire.nodeTimeoutMs, nowMs);
+      this.#service.answers.set(this, this.#service.options.acquire.nodeTimeoutMs, nowMs);
     const settle = (reply: VoteReply) => {
       const isAskedAgain = connection === this.#connection && this.#answered(vote, reply);
       // Nothing was written, so it can be sent once more after the join, unless it has been released meanwhile.
@@ -286,14 +287,14 @@ export class NodeSession extends Deadline implements LockNodeListener {
    * extends no lock that may end before the other has certainly stopped, `maxTtl` before the quarantine is over.
    */
   #mayBeTakenElsewhere(vote: VoteRequest): boolean {
-    const { maxLagMs, maxTtlMs } = this.#set.options;
+    const { maxLagMs, maxTtlMs } = this.#service.options;
     if (vote.kind === 'acquire' || maxLagMs === undefined) return false;
     return vote.validUntilMs < this.votesAtMs - maxTtlMs;
   }
 
   /** Learns from the answer to a vote. Returns whether the node has to be joined. */
   #answered({ kind: vote }: VoteRequest, reply: VoteReply): boolean {
-    const { clock, options } = this.#set;
+    const { clock, options } = this.#service;
     const { nowMs } = clock;
     const timeoutMs = options.acquire.nodeTimeoutMs;
     const connection = this.#connection;
@@ -335,22 +336,22 @@ export class NodeSession extends Deadline implements LockNodeListener {
 
   #joinLater(earlier: number): void {
     const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** earlier);
-    const delayMs = Math.ceil(pauseMs * this.#set.environment.random.fraction());
-    this.#set.alarms.set(this.#rejoin, delayMs, this.#set.clock.nowMs);
+    const delayMs = Math.ceil(pauseMs * this.#service.environment.random.fraction());
+    this.#service.alarms.set(this.#rejoin, delayMs, this.#service.clock.nowMs);
   }
 
   #join(): void {
     const connection = this.#connection;
     if (this.state !== 'joining' || connection.isJoinAsked) return;
     connection.isJoinAsked = true;
-    const { join } = this.#set.linkSettings;
+    const { join } = this.#service.linkSettings;
     this.node.join(join, (reply) => {
       if (connection !== this.#connection || this.state !== 'joining') return;
       connection.isJoinAsked = false;
       this.health.isSilent = false;
       if (reply.kind === 'joined') {
         // One server has one vote, however many nodes lead to it.
-        const twin = this.#set.sessions.find(({ server }) => server === reply.server);
+        const twin = this.#service.sessions.find(({ server }) => server === reply.server);
         if (twin === undefined) return this.#joined(reply);
         this.health.problem = `leads to the same server as ${twin.address} now`;
       } else this.health.problem = whyNotJoined(reply, join);
@@ -362,7 +363,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
 
   #joined(reply: JoinReply & { kind: 'joined' }): void {
     const { quarantineMs, isMoved = false, others = [], upMs } = reply;
-    const { nowMs } = this.#set.clock;
+    const { nowMs } = this.#service.clock;
     const wasUp = this.#rejoin.joined(nowMs, upMs);
     // The server that answered is another one: the one before forgot nothing.
     if (isMoved) this.#rejoin.forgotten = 0;
@@ -373,8 +374,8 @@ export class NodeSession extends Deadline implements LockNodeListener {
     this.#outbox.flush();
     // Vote that ended meanwhile has been released, and must not arrive after its release.
     for (const collector of this.#afterJoin.splice(0))
-      if (!collector.ended) this.#send(collector, this.#set.clock.nowMs, true);
-    this.#set.outgoing.flushLater();
+      if (!collector.ended) this.#send(collector, this.#service.clock.nowMs, true);
+    this.#service.outgoing.flushLater();
     // A node that forgets has to vote first.
     if (this.#rejoin.forgotten <= 1) {
       this.health.problem = 'connection lost';
@@ -382,7 +383,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
     } else this.health.look();
     this.#listener.joined();
     if (upMs !== undefined) this.#listener.doubted();
-    this.#set.configurations.joined(this.index, others);
+    this.#service.configurations.joined(this.index, others);
   }
 
   #failWaiting(message: string): void {

@@ -25,42 +25,42 @@ export interface LockList {
 
 /** Replaces the holder of a key on a quorum of nodes. @throws QuorumUnavailableError */
 export async function revokeKey(
-  set: AskedNodes,
+  asked: AskedNodes,
   key: string,
   by?: string,
   reason?: string,
 ): Promise<RevokedLock> {
-  const { options, environment } = set;
+  const { options, environment } = asked;
   const sinceMs = environment.clock.monotonicMs();
-  const found = await inspectKey(set, key);
+  const found = await inspectKey(asked, key);
   const { holder, nodes, revoked, remainingMs } = found;
   const failures = nodes.map(({ failure }) => failure);
-  if (holder === undefined) throw outage(set, sinceMs, [key], failures, 'Nothing was revoked.');
+  if (holder === undefined) throw outage(asked, sinceMs, [key], failures, 'Nothing was revoked.');
   if (holder === null || revoked !== undefined) return { ...found, endsInMs: remainingMs };
   const names = new NodeNames(options.keyPrefix, [key]);
   const held = nodes.filter((node) => node.holder === holder);
   // The nodes keep it for as long as the holder could still extend on another one.
   const leastMs = Math.max(...held.map((node) => node.remainingMs));
   const request = { names, holder, value: revokedValue(by, reason), leastMs };
-  const replies = await askAll<RevokeReply>(set, (node, settle) => node.revoke(request, settle));
+  const replies = await askAll<RevokeReply>(asked, (node, settle) => node.revoke(request, settle));
   const times = replies.flatMap((each) =>
     each.kind === 'revoked' ? (each.remainingMs ?? []) : [],
   );
   if (times.length < options.quorum) {
     const isKept = replies.every((each) => each.kind === 'failed' && each.nothingWritten);
     const look = 'It may still be held: inspect it, and revoke it again.';
-    throw outage(set, sinceMs, [key], replies, isKept ? 'Nothing was revoked.' : look);
+    throw outage(asked, sinceMs, [key], replies, isKept ? 'Nothing was revoked.' : look);
   }
   return { ...found, endsInMs: Math.max(...times) };
 }
 
 /** Finds the locks that are held. @throws QuorumUnavailableError, RedlockConfigError */
-export async function listLocks(set: AskedNodes, keysBegin = ''): Promise<LockList> {
-  const { keyPrefix, quorum } = set.options;
-  const sinceMs = set.environment.clock.monotonicMs();
+export async function listLocks(asked: AskedNodes, keysBegin = ''): Promise<LockList> {
+  const { keyPrefix, quorum } = asked.options;
+  const sinceMs = asked.environment.clock.monotonicMs();
   const request = { keyPrefix, keysBegin, most: MOST_LOCKS };
   const ask = (node: LockNode, settle: (reply: ListReply) => void) => node.list(request, settle);
-  const replies = await askAll(set, ask, LIST_TIMEOUT_MS);
+  const replies = await askAll(asked, ask, LIST_TIMEOUT_MS);
   const failed = replies.filter((reply) => reply.kind === 'failed');
   const denied = failed.find(({ message }) => message.includes('NOPERM'))?.message;
   if (denied !== undefined) {
@@ -68,13 +68,13 @@ export async function listLocks(set: AskedNodes, keysBegin = ''): Promise<LockLi
     throw new RedlockConfigError('nodes', undefined, fix, `listed by this user (${denied})`);
   }
   if (replies.length - failed.length < quorum)
-    throw outage(set, sinceMs, [], replies, 'Fix these servers.');
+    throw outage(asked, sinceMs, [], replies, 'Fix these servers.');
   const listed = replies.flatMap((reply) => (reply.kind === 'listed' ? reply : []));
   const names = listed.flatMap((reply) => reply.names.map((name) => name.slice(keyPrefix.length)));
   const keys = [...new Set(names)].filter((key) => key !== '' && !RESERVED.test(key)).sort();
   const found: LockInspection[] = [];
   for (let at = 0; at < keys.length; at += INSPECTIONS_AT_ONCE) {
-    const some = keys.slice(at, at + INSPECTIONS_AT_ONCE).map((key) => inspectKey(set, key));
+    const some = keys.slice(at, at + INSPECTIONS_AT_ONCE).map((key) => inspectKey(asked, key));
     found.push(...(await Promise.all(some)));
   }
   const isComplete =

@@ -14,7 +14,7 @@ const MAX_ENTRIES = 10_000;
  */
 export class ReleaseOutbox {
   readonly #node: LockNode;
-  readonly #set: Service;
+  readonly #service: Service;
   readonly #pauseMs: number;
   /** The releases by holder: the request, and when every key of this lock has expired. */
   readonly #kept = new Map<string, { request: ReleaseRequest; untilMs: number }>();
@@ -25,21 +25,21 @@ export class ReleaseOutbox {
   repeatUntilMs = 0;
   #closed = false;
 
-  constructor(node: LockNode, set: Service) {
+  constructor(node: LockNode, service: Service) {
     this.#node = node;
-    this.#set = set;
-    this.#pauseMs = set.options.acquire.nodeTimeoutMs;
+    this.#service = service;
+    this.#pauseMs = service.options.acquire.nodeTimeoutMs;
   }
 
   /** Notes what became of a release of a lock whose keys have expired at `untilMs`. */
   answered(request: ReleaseRequest, untilMs: number, reply: ReleaseReply): void {
     if (reply.kind === 'failed') this.keep(request, untilMs);
-    else if (Math.min(this.repeatUntilMs, untilMs) > this.#set.clock.nowMs)
+    else if (Math.min(this.repeatUntilMs, untilMs) > this.#service.clock.nowMs)
       this.#repeat(request, untilMs);
   }
 
   keep(request: ReleaseRequest, untilMs: number): void {
-    const { clock, alarms } = this.#set;
+    const { clock, alarms } = this.#service;
     const { nowMs } = clock;
     if (this.#closed || untilMs <= nowMs) return;
     this.#kept.set(request.holder, { request, untilMs });
@@ -51,20 +51,20 @@ export class ReleaseOutbox {
   }
 
   flush(): void {
-    const { nowMs } = this.#set.clock;
+    const { nowMs } = this.#service.clock;
     const entries = [...this.#kept.values()];
     this.#kept.clear();
     for (const { request, untilMs } of entries) {
       if (untilMs <= nowMs) continue;
       this.#node.release(request, (reply) => this.answered(request, untilMs, reply));
     }
-    if (entries.length > 0) this.#set.outgoing.flushLater();
+    if (entries.length > 0) this.#service.outgoing.flushLater();
   }
 
   close(): void {
     this.#closed = true;
     this.#kept.clear();
-    for (const alarm of [this.#alarm, ...this.#repeats]) this.#set.alarms.cancel(alarm);
+    for (const alarm of [this.#alarm, ...this.#repeats]) this.#service.alarms.cancel(alarm);
     this.#repeats.clear();
   }
 
@@ -75,9 +75,9 @@ export class ReleaseOutbox {
       this.#node.release(request, (reply) => {
         if (reply.kind === 'failed') this.keep(request, untilMs);
       });
-      this.#set.outgoing.flushLater();
+      this.#service.outgoing.flushLater();
     });
     this.#repeats.add(alarm);
-    this.#set.alarms.set(alarm, this.#pauseMs, this.#set.clock.nowMs);
+    this.#service.alarms.set(alarm, this.#pauseMs, this.#service.clock.nowMs);
   }
 }

@@ -197,30 +197,30 @@ export class Quorum {
     isReported: true,
     isSeen: true,
   };
-  readonly #set: Service;
+  readonly #service: Service;
   readonly #quarantineEnd = new Alarm(() => this.look());
   #isMeasured = false;
   #warnedAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor(set: Service) {
-    this.#set = set;
+  constructor(service: Service) {
+    this.#service = service;
   }
 
   /** When a quorum of the nodes that have joined is out of quarantine; infinite while too few have joined. */
   get votesAtMs(): number {
-    const joined = this.#set.sessions.filter(({ state }) => state === 'voting');
+    const joined = this.#service.sessions.filter(({ state }) => state === 'voting');
     const times = joined.map(({ votesAtMs }) => votesAtMs).sort((one, other) => one - other);
-    return times[this.#set.options.quorum - 1] ?? Number.POSITIVE_INFINITY;
+    return times[this.#service.options.quorum - 1] ?? Number.POSITIVE_INFINITY;
   }
 
   /** Says whether too few nodes vote now, as far as that was reported. */
   get isMissing(): boolean {
-    return this.#set.sessions.length - this.#missingVotes.length < this.#set.options.quorum;
+    return this.#service.sessions.length - this.#missingVotes.length < this.#service.options.quorum;
   }
 
   /** Says whether so many nodes are failing or in quarantine that no quorum votes. */
   get #isAway(): boolean {
-    const { sessions, clock, options } = this.#set;
+    const { sessions, clock, options } = this.#service;
     const { nowMs } = clock;
     const isAway = ({ health: { reported }, votesAtMs }: ServiceNode) =>
       reported === 'failing' || (reported === 'joined' && votesAtMs > nowMs);
@@ -229,7 +229,7 @@ export class Quorum {
 
   /** The nodes that don't vote now, as far as that was reported, and why. */
   get #missingVotes(): NodeCause[] {
-    const { sessions, clock } = this.#set;
+    const { sessions, clock } = this.#service;
     return sessions.flatMap(({ address, health, votesAtMs, state }): NodeCause[] => {
       const leftMs = votesAtMs - clock.nowMs;
       const refuses = state !== 'voting' ? 'unreachable' : health.isSilent ? 'timeout' : 'error';
@@ -244,7 +244,7 @@ export class Quorum {
   measured({ startedAtMs, endedAtMs, vote: { ttlMs } }: AnsweredRound): void {
     const elapsedMs = endedAtMs - startedAtMs;
     // Because this process did not run beyond that, callers must not wait so long before a try, or end so early without one.
-    const tripMs = Math.min(elapsedMs, this.#set.options.acquire.nodeTimeoutMs);
+    const tripMs = Math.min(elapsedMs, this.#service.options.acquire.nodeTimeoutMs);
     const differenceMs = tripMs - this.roundTripMs;
     // Longer ones are often pauses of this process, and one that waits longer than others for its turn never has it.
     if (!this.#isMeasured) this.roundTripMs = tripMs;
@@ -252,13 +252,13 @@ export class Quorum {
     this.#isMeasured = true;
     if (elapsedMs <= ttlMs / 10 || endedAtMs - this.#warnedAtMs < SLOW_WARNING_PAUSE_MS) return;
     this.#warnedAtMs = endedAtMs;
-    this.#set.events.emit({ type: 'slow-quorum', roundTripMs: elapsedMs, ttlMs });
+    this.#service.events.emit({ type: 'slow-quorum', roundTripMs: elapsedMs, ttlMs });
   }
 
   /** @param event that may have begun or ended an outage */
   look(event?: LockEvent): void {
     if (event?.type === 'unavailable') return this.#refused(event.causes);
-    const { alarms, clock } = this.#set;
+    const { alarms, clock } = this.#service;
     const { nowMs } = clock;
     if (this.isMissing) {
       const waitMs = this.votesAtMs - nowMs;
@@ -273,7 +273,7 @@ export class Quorum {
   #refused(causes: readonly NodeCause[]): void {
     // Servers are not at fault where this process did not ask them, or did not run.
     if (causes[0]?.address === 'this process') return;
-    const outage = this.#begin(this.#set.clock.nowMs);
+    const outage = this.#begin(this.#service.clock.nowMs);
     outage.refusedCalls += 1;
     const awaited = causes.filter(({ reason }) => reason !== 'not-awaited');
     this.#report(outage, awaited);
@@ -287,7 +287,7 @@ export class Quorum {
   #report(outage: Outage, causes: readonly NodeCause[]): void {
     if (outage.isReported) return;
     outage.isReported = true;
-    this.#set.events.emit({ type: 'quorum-lost', causes });
+    this.#service.events.emit({ type: 'quorum-lost', causes });
   }
 
   /** Ends an outage in which all nodes seemed well with the next quorum that answers. */
@@ -295,6 +295,6 @@ export class Quorum {
     if (!isSeen && this.lastAnswerAtMs <= sinceMs) return;
     this.outage = undefined;
     if (isReported && sinceMs !== Number.NEGATIVE_INFINITY)
-      this.#set.events.emit({ type: 'quorum-back', downMs: nowMs - sinceMs, refusedCalls });
+      this.#service.events.emit({ type: 'quorum-back', downMs: nowMs - sinceMs, refusedCalls });
   }
 }

@@ -163,15 +163,15 @@ const ACQUIRE_OPTIONS = {
   signal: having<AbortSignal>('throwIfAborted', 'give the signal of an AbortController'),
 };
 
-export interface OptionsOfCall {
+export interface CallRules {
   readonly call: string;
   readonly table: OptionTable & typeof ACQUIRE_OPTIONS;
   /** Throws for a result that its work must not have. */
   readonly checkResult?: (result: unknown, keys: readonly string[]) => void;
 }
 
-export const OF_ACQUIRE: OptionsOfCall = { call: 'acquire', table: ACQUIRE_OPTIONS };
-export const OF_WITH_LOCK = {
+export const ACQUIRE_RULES: CallRules = { call: 'acquire', table: ACQUIRE_OPTIONS };
+export const WITH_LOCK_RULES = {
   call: 'withLock',
   table: {
     ...ACQUIRE_OPTIONS,
@@ -184,20 +184,20 @@ export const OF_WITH_LOCK = {
 /** The results that frozen options, such as those of a decorator, came to last. */
 const latest = new WeakMap<
   AcquireOptions,
-  { resolved: ResolvedOptions; of: OptionsOfCall; acquire: ResolvedAcquire }
+  { resolved: ResolvedOptions; rules: CallRules; acquire: ResolvedAcquire }
 >();
 
 /** The options of one call; those of the service where the call says nothing. @throws the reason of its signal */
 export function resolveAcquire(
   resolved: ResolvedOptions,
   options: AcquireOptions | undefined,
-  of: OptionsOfCall = OF_WITH_LOCK,
+  rules: CallRules = WITH_LOCK_RULES,
 ): ResolvedAcquire {
   if (options == null) return resolved.acquire;
   const known = latest.get(options);
-  const isKnown = known?.resolved === resolved && known.of === of;
-  const acquire = isKnown ? known.acquire : resolveCall(resolved, options, of);
-  if (!isKnown && Object.isFrozen(options)) latest.set(options, { resolved, of, acquire });
+  const isKnown = known?.resolved === resolved && known.rules === rules;
+  const acquire = isKnown ? known.acquire : resolveCall(resolved, options, rules);
+  if (!isKnown && Object.isFrozen(options)) latest.set(options, { resolved, rules, acquire });
   options.signal?.throwIfAborted();
   return acquire;
 }
@@ -205,7 +205,7 @@ export function resolveAcquire(
 function resolveCall(
   resolved: ResolvedOptions,
   options: AcquireOptions,
-  { call, table }: OptionsOfCall,
+  { call, table }: CallRules,
 ): ResolvedAcquire {
   const base = resolved.acquire;
   const { ttl, wait, extend, minHold, maxHold } = checkOptions(call, table, options);

@@ -9,7 +9,7 @@ import { MINIMUM_VALIDITY, validityEndMs, VoteRound } from './vote-round.ts';
 
 const MAX_BALLOTS = 3;
 /** Calls what follows in a microtask; `queueMicrotask` costs several times as much. */
-export const NOW = Promise.resolve();
+export const microtask = Promise.resolve();
 
 /** Remembers what nodes report. */
 export interface AttemptListener {
@@ -69,7 +69,7 @@ export interface FailedAttempt {
 export class Attempt {
   /** Fresh per attempt, and for a ballot below one that was sent. */
   holder: string;
-  readonly #set: NodeSet;
+  readonly #nodes: NodeSet;
   readonly #listener: AttemptListener;
   readonly #names: LockNames;
   readonly #settings: ResolvedAcquire;
@@ -81,13 +81,13 @@ export class Attempt {
   #isCancelled = false;
 
   /** Ballots are not waited for after `deadlineMs`. */
-  constructor(set: NodeSet, listener: AttemptListener, call: LockCall, deadlineMs: number) {
-    this.#set = set;
+  constructor(nodes: NodeSet, listener: AttemptListener, call: LockCall, deadlineMs: number) {
+    this.#nodes = nodes;
     this.#listener = listener;
-    this.#names = new NodeNames(set.options.keyPrefix, call.keys);
+    this.#names = new NodeNames(nodes.options.keyPrefix, call.keys);
     this.#settings = call.settings;
     this.#deadlineMs = deadlineMs;
-    this.holder = set.environment.random.holder(set.mark);
+    this.holder = nodes.environment.random.holder(nodes.mark);
   }
 
   /** Ends it as soon as possible; it will not be granted. */
@@ -102,7 +102,7 @@ export class Attempt {
     const { ttlMs, nodeTimeoutMs } = this.#settings;
     const names = this.#names;
     const vote = { kind: 'acquire', names, holder: this.holder, ballot, ttlMs } as const;
-    this.round = new VoteRound(this.#set, vote, this);
+    this.round = new VoteRound(this.#nodes, vote, this);
     // Milliseconds are whole: rounds of one timeout share a timer.
     this.round.start(Math.min(nodeTimeoutMs, Math.ceil(this.#deadlineMs - nowMs)), nowMs);
   }
@@ -112,7 +112,7 @@ export class Attempt {
     const { ballot, ttlMs } = vote;
     const listener = this.#listener;
     this.#mayHold |= votes.mayHaveWritten;
-    const { quorum, options } = this.#set;
+    const { quorum, options } = this.#nodes;
     // A round that loses counts as well, or a caller that lost because of a long one would never measure another.
     if (votes.voted >= votes.quorum && round.isDecided) quorum.measured(round);
     const decision = votes.decideBallot(0);
@@ -128,7 +128,7 @@ export class Attempt {
         roundTripMs: endedAtMs - startedAtMs,
         validUntilMs,
       };
-      void NOW.then(listener.ended.bind(listener, granted));
+      void microtask.then(listener.ended.bind(listener, granted));
       return;
     }
     listener.sawFloor(votes.highestFloor);
@@ -156,8 +156,8 @@ export class Attempt {
       causes: () => round.causes(decision === 'won'),
     };
     // The callers behind it would be refused at once as well, all of them before any answer is read that says otherwise.
-    if (votes.isRefused) this.#set.environment.afterPoll(() => listener.ended(failed));
-    else void NOW.then(() => listener.ended(failed));
+    if (votes.isRefused) this.#nodes.environment.afterPoll(() => listener.ended(failed));
+    else void microtask.then(() => listener.ended(failed));
   }
 
   #findingOf({ votes, timeoutMs }: VoteRound): Finding {
@@ -174,12 +174,12 @@ export class Attempt {
   #startOver(): void {
     this.#abandon(false);
     this.#mayHold = 0;
-    this.holder = this.#set.environment.random.holder(this.#set.mark);
+    this.holder = this.#nodes.environment.random.holder(this.#nodes.mark);
   }
 
   #abandon(pass: boolean): void {
     const request = { names: this.#names, holder: this.holder, granted: false, pass };
-    const untilMs = this.#set.clock.nowMs + this.#settings.ttlMs;
-    this.#set.release(this.#mayHold, request, untilMs);
+    const untilMs = this.#nodes.clock.nowMs + this.#settings.ttlMs;
+    this.#nodes.release(this.#mayHold, request, untilMs);
   }
 }

@@ -40,23 +40,23 @@ export class VoteRound extends Deadline implements VoteCollector {
   ended = false;
   /** Whether answers ended it, and not the deadline or a cancel. */
   isDecided = false;
-  readonly #set: NodeSet;
+  readonly #nodes: NodeSet;
   readonly #owner: { ended(round: VoteRound): void };
   #isSending = true;
   /** When its bytes were handed to the sockets, if they were collected before. */
   #sentAtMs = 0;
 
-  constructor(set: NodeSet, vote: VoteRequest, owner: { ended(round: VoteRound): void }) {
+  constructor(nodes: NodeSet, vote: VoteRequest, owner: { ended(round: VoteRound): void }) {
     super();
-    this.#set = set;
+    this.#nodes = nodes;
     this.vote = vote;
-    this.votes = new VoteCount(set.sessions.length, set.options.quorum);
+    this.votes = new VoteCount(nodes.sessions.length, nodes.options.quorum);
     this.#owner = owner;
   }
 
   /** Asks all nodes; it ends when decided, cancelled, or after `timeoutMs`, perhaps before this returns. */
   start(timeoutMs: number, nowMs: number): void {
-    const { sessions, answers } = this.#set;
+    const { sessions, answers } = this.#nodes;
     this.startedAtMs = nowMs;
     this.timeoutMs = Math.max(1, timeoutMs);
     let isCollected = false;
@@ -65,8 +65,8 @@ export class VoteRound extends Deadline implements VoteCollector {
       if (session.ask(this, nowMs)) isCollected = true;
     }
     this.#isSending = false;
-    const writtenAtMs = this.#set.clock.nowMs;
-    if (isCollected) this.#set.outgoing.flushLater(this);
+    const writtenAtMs = this.#nodes.clock.nowMs;
+    if (isCollected) this.#nodes.outgoing.flushLater(this);
     else this.#left(writtenAtMs);
     if (this.votes.isDecided(this.vote.kind)) this.#end(true);
     // Writing may have taken its time, which is none of the nodes'.
@@ -78,7 +78,7 @@ export class VoteRound extends Deadline implements VoteCollector {
     this.#sentAtMs = nowMs;
     this.#left(nowMs);
     if (!this.ended && nowMs - this.startedAtMs >= 1)
-      this.#set.answers.set(this, this.timeoutMs, nowMs);
+      this.#nodes.answers.set(this, this.timeoutMs, nowMs);
   }
 
   /** The time that its bytes waited to leave this process since `sinceMs`. */
@@ -98,7 +98,7 @@ export class VoteRound extends Deadline implements VoteCollector {
 
   onDeadline(): void {
     // A node that owes an answer by now is silent for the next round, which may begin before that answer's deadline is called.
-    for (const session of this.#set.sessions)
+    for (const session of this.#nodes.sessions)
       if (!session.health.isSilent && this.votes.replies[session.index] === undefined)
         session.onDeadline();
     this.#end(false);
@@ -109,10 +109,10 @@ export class VoteRound extends Deadline implements VoteCollector {
    * timeout could not end earlier, because this process did not run: that is no fault of the nodes, and comes first.
    */
   causes(tooSlow = false): NodeCause[] {
-    const elapsedMs = (this.ended ? this.endedAtMs : this.#set.clock.nowMs) - this.startedAtMs;
+    const elapsedMs = (this.ended ? this.endedAtMs : this.#nodes.clock.nowMs) - this.startedAtMs;
     const pausedMs = Math.floor(elapsedMs - this.timeoutMs);
     const isOwnFault = tooSlow && pausedMs > LATE_MS;
-    const causes = this.#set.sessions.flatMap(({ address, index, votesAtMs }): NodeCause[] => {
+    const causes = this.#nodes.sessions.flatMap(({ address, index, votesAtMs }): NodeCause[] => {
       const reply = this.votes.replies[index];
       let [reason, message] = describeReply(reply);
       if (reason === undefined && tooSlow && !isOwnFault)
@@ -120,7 +120,7 @@ export class VoteRound extends Deadline implements VoteCollector {
       if (this.isDecided && reply === undefined && !this.votes.isSilent(index))
         [reason, message] = ['not-awaited', 'not waited for: the other servers had decided'];
       // Time left at present: the call may have waited since. Of one that was not waited for, the join said it.
-      const leftMs = votesAtMs - this.#set.clock.nowMs;
+      const leftMs = votesAtMs - this.#nodes.clock.nowMs;
       if (reason === 'quarantined' || (reason === 'not-awaited' && leftMs > 0)) {
         [reason, message] = ['quarantined', waitsForGuard(Math.max(0, leftMs))];
       }
@@ -135,7 +135,7 @@ export class VoteRound extends Deadline implements VoteCollector {
   /** No node owes an answer to what this process had not written yet. */
   #left(nowMs: number): void {
     if (nowMs - this.startedAtMs < 1) return;
-    for (const session of this.#set.sessions) session.left(this.startedAtMs, nowMs);
+    for (const session of this.#nodes.sessions) session.left(this.startedAtMs, nowMs);
   }
 
   #end(isDecided: boolean): void {
@@ -143,10 +143,10 @@ export class VoteRound extends Deadline implements VoteCollector {
     this.isDecided = isDecided;
     // The nodes that had time left were not waited for: they are no sign of an outage.
     if (isDecided) this.votes.pending = this.votes.liveOpen;
-    this.endedAtMs = this.#set.clock.checkedNowMs;
+    this.endedAtMs = this.#nodes.clock.checkedNowMs;
     this.ended = true;
-    this.#set.answers.cancel(this);
-    const { quorum } = this.#set;
+    this.#nodes.answers.cancel(this);
+    const { quorum } = this.#nodes;
     if (this.votes.voted >= this.votes.quorum) {
       quorum.lastAnswerAtMs = this.endedAtMs;
       if (quorum.outage !== undefined) inModuleContext(() => quorum.look());

@@ -1,8 +1,8 @@
 import { brokenInvariant } from '../errors.ts';
 import { HeldLock } from '../holding/held-lock.ts';
-import type { LockRoom } from '../holding/release.ts';
+import type { SharedByLocks } from '../holding/release.ts';
 import { Waiter, type KeyRecord } from '../holding/key-table.ts';
-import { Attempt, NOW } from '../voting/attempt.ts';
+import { Attempt, microtask } from '../voting/attempt.ts';
 import type { AttemptListener, AttemptOutcome, FailedAttempt } from '../voting/attempt.ts';
 import type { NamedHolder } from '../voting/vote-count.ts';
 import type { Admission, Candidate } from './admission.ts';
@@ -18,7 +18,7 @@ import { answerFor, errorFor, heldBackMs } from './verdict.ts';
 const TRY_ROUND_TRIPS = 4;
 
 /** The parts that all callers and locks of one service share. */
-export interface WaitingRoom extends LockRoom {
+export interface SharedByCallers extends SharedByLocks {
   readonly admission: Admission;
   readonly processes: KnownProcesses;
 }
@@ -44,21 +44,21 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
   tries = 0;
   attempt: Attempt | undefined = undefined;
   latest: FailedAttempt | undefined = undefined;
-  readonly #room: WaitingRoom;
+  readonly #shared: SharedByCallers;
   #state: AcquisitionState = 'looking';
   #resolve: ((lock: HeldLock) => void) | undefined;
   #reject: ((error: unknown) => void) | undefined;
   /** Time of its next try at the earliest. Undefined at first: a time is an object of its own, which many callers never need. */
   #pausedUntilMs: number | undefined;
 
-  constructor(room: WaitingRoom, call: Call) {
+  constructor(shared: SharedByCallers, call: Call) {
     super();
     this.call = call;
     call.stage = this;
-    this.#room = room;
+    this.#shared = shared;
     // A suspend that is over must not count against a caller that came after it.
-    this.arrivedAtMs = room.set.clock.checkedNowMs;
-    this.records = room.table.use(call.keys);
+    this.arrivedAtMs = shared.nodes.clock.checkedNowMs;
+    this.records = shared.table.use(call.keys);
   }
 
   /**
@@ -82,13 +82,13 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
   wake(fromMs?: number): void {
     // Hints are of no use to a caller for which only a slot is missing, unless its turn has come.
     const isHint = fromMs !== undefined && !this.#isCalled;
-    if (isHint && this.#room.admission.isWaiting(this)) return;
+    if (isHint && this.#shared.admission.isWaiting(this)) return;
     this.#pausedUntilMs = fromMs ?? this.#pausedUntilMs;
     if (this.#state !== 'queued' && this.#state !== 'backingOff') return;
     this.#state = 'looking';
-    this.#room.set.answers.cancel(this);
+    this.#shared.nodes.answers.cancel(this);
     // The code that wakes several callers finishes first.
-    void NOW.then(() => this.#look(this.#room.set.clock.nowMs));
+    void microtask.then(() => this.#look(this.#shared.nodes.clock.nowMs));
   }
 
   onDeadline(): void {
@@ -97,11 +97,11 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
 
   /** Looks again: tries, waits, or ends. */
   #look(nowMs: number): void {
-    const { set, admission } = this.#room;
+    const { nodes, admission } = this.#shared;
     const { cancelled, settings } = this.call;
     try {
       if (cancelled !== undefined) throw cancelled.error;
-      const { roundTripMs } = set.quorum;
+      const { roundTripMs } = nodes.quorum;
       // Tries need the time for an answer, except the first.
       const neededMs = this.tries === 0 ? 0 : roundTripMs;
       const { waitMs, nodeTimeoutMs } = settings;
@@ -111,24 +111,24 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
         this.arrivedAtMs + budgetMs - Math.max(budgetMs / 2, TRY_ROUND_TRIPS * roundTripMs);
       const waitEndMs = this.arrivedAtMs + waitMs;
       const isLate = nowMs + neededMs >= Math.min(waitEndMs, tryAtLatestMs);
-      const isOwed = isLate && answerFor(set, this, nowMs) === undefined;
+      const isOwed = isLate && answerFor(nodes, this, nowMs) === undefined;
       const budgetEndMs =
         this.arrivedAtMs + budgetMs + (isOwed && nowMs > this.arrivedAtMs ? heldBackMs(this) : 0);
       const endMs = isOwed ? budgetEndMs : waitEndMs;
       if (nowMs + neededMs >= endMs) {
         const slots = admission.isWaiting(this) ? admission.limit : undefined;
-        throw errorFor(set, this, nowMs, slots);
+        throw errorFor(nodes, this, nowMs, slots);
       }
       // Caller has not tried, and nothing is known of its keys: it does not wait any longer for one ahead of it that pauses.
       const isOverdue = isOwed && this.tries === 0 && nowMs >= tryAtLatestMs;
       const wakeAtMs = this.#standInLine(nowMs, isOverdue);
       if (wakeAtMs === undefined) return this.#try(nowMs, budgetEndMs);
-      this.#room.table.yields(this, this.records);
+      this.#shared.table.yields(this, this.records);
       this.place?.owe(this, isOwed);
       const lookAgainMs = nowMs < tryAtLatestMs ? tryAtLatestMs : endMs;
       // Sleeps until it is woken, cancelled, or the time has come.
       const sleepMs = Math.min(wakeAtMs, lookAgainMs, endMs) - nowMs;
-      set.answers.set(this, Math.max(1, Math.ceil(sleepMs)), nowMs);
+      nodes.answers.set(this, Math.max(1, Math.ceil(sleepMs)), nowMs);
     } catch (error) {
       this.#fail(error);
     }
@@ -149,7 +149,7 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
     // A caller that arrives stands in the line of its first key that is in use here.
     if (this.place === undefined) inUse?.enter(this);
     const isHead = this.place === undefined || this.place.first === this;
-    const { admission } = this.#room;
+    const { admission } = this.#shared;
     let untilMs: number | undefined;
     this.#state = 'queued';
     if (!isHead && !isOverdue) untilMs = Number.POSITIVE_INFINITY;
@@ -177,7 +177,7 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
     const { reserved } = record;
     // Sets keep a key from later callers only.
     if (reserved === undefined || isOverdue) return false;
-    return reserved.ticket < this.call.ticket && nowMs < reserved.untilMs;
+    return reserved.arrival < this.call.arrival && nowMs < reserved.untilMs;
   }
 
   /**
@@ -186,21 +186,21 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
    */
   #waitFor(blocking: KeyRecord, isHead: boolean, nowMs: number): number {
     const { place } = this;
-    const { ticket } = this.call;
+    const { arrival } = this.call;
     if (isHead && blocking !== place) {
       place?.leave(this);
       blocking.enter(this);
       if (place !== undefined && blocking.first === this && blocking.foreign === undefined)
-        place.reserved ??= { ticket, untilMs: nowMs + GRACE_OF_SET_MS };
+        place.reserved ??= { arrival, untilMs: nowMs + GRACE_OF_SET_MS };
     }
     if (blocking.foreign === undefined)
       return blocking.reserved?.untilMs ?? Number.POSITIVE_INFINITY;
-    if (blocking.queued === undefined && this.#queues) this.#room.table.stand(blocking, nowMs);
+    if (blocking.queued === undefined && this.#queues) this.#shared.table.stand(blocking, nowMs);
     return blocking.foreign.untilMs;
   }
 
   #try(nowMs: number, deadlineMs: number): void {
-    const { set, table } = this.#room;
+    const { nodes, table } = this.#shared;
     this.#state = 'trying';
     for (const record of this.records) {
       if (record.trying !== undefined)
@@ -210,12 +210,12 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
       record.queued?.end();
     }
     this.tries += 1;
-    this.attempt = new Attempt(set, this, this.call, deadlineMs);
+    this.attempt = new Attempt(nodes, this, this.call, deadlineMs);
     this.attempt.run(nowMs, table.nextBallot(this.call.keys));
   }
 
   sawFloor(floor: number): void {
-    this.#room.table.sawFloor(this.call.keys, floor);
+    this.#shared.table.sawFloor(this.call.keys, floor);
   }
 
   /** The word of single nodes on holders is no answer for others, but the best that is left for one who found out nothing. */
@@ -230,7 +230,7 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
   /** Stands in line before its votes are given back, so that these name the first of all. */
   refused(nowMs: number): void {
     if (!this.#queues) return;
-    for (const record of this.records) this.#room.table.stand(record, nowMs);
+    for (const record of this.records) this.#shared.table.stand(record, nowMs);
   }
 
   /** Calls that do not wait take no turn of others, and get none. */
@@ -250,9 +250,9 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
   ended(outcome: AttemptOutcome): void {
     try {
       for (const record of this.records) record.trying = undefined;
-      this.#room.admission.exit();
+      this.#shared.admission.exit();
       if (outcome.kind === 'granted') {
-        const lock = new HeldLock(this.#room, this.call, this.records, outcome);
+        const lock = new HeldLock(this.#shared, this.call, this.records, outcome);
         const resolve = this.#resolve!;
         this.#leave();
         return resolve(lock);
@@ -267,7 +267,7 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
     } catch (error) {
       return this.#fail(error);
     }
-    this.#look(this.#room.set.clock.nowMs);
+    this.#look(this.#shared.nodes.clock.nowMs);
   }
 
   /**
@@ -280,7 +280,7 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
     if (finding === 'outage') for (const record of this.records) record.outage = outcome;
     // A holder that a node named while no quorum could be asked is no answer.
     const isCutShort = finding === 'nothing' && votes.yes < votes.quorum;
-    const hadQuorum = this.#room.set.quorum.lastAnswerAtMs > this.arrivedAtMs;
+    const hadQuorum = this.#shared.nodes.quorum.lastAnswerAtMs > this.arrivedAtMs;
     if (finding === 'contention' || (isCutShort && hadQuorum)) this.sawVotes(votes, endedAtMs);
     if (finding === 'contention') {
       const { soleHolder, holders } = votes;
@@ -298,7 +298,7 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
     const { votes, endedAtMs, causes } = outcome;
     const { namedHolder } = votes;
     const record = this.records[namedHolder?.index ?? -1];
-    const untilMs = nextTryMs(this.#room.set, this.call.settings, outcome, this.tries);
+    const untilMs = nextTryMs(this.#shared.nodes, this.call.settings, outcome, this.tries);
     if (record === undefined || namedHolder === undefined) {
       this.#pausedUntilMs = untilMs;
       return this.records[votes.holders[0]?.index ?? 0]!;
@@ -315,7 +315,7 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
     const at = replies.findIndex((reply) => reply?.kind === 'held' && reply.holder === holder);
     const { index, floor } = replies[at] as Extract<VoteReply, { kind: 'held' }>;
     const token = this.records.length === 1 ? floor : 0;
-    return this.#room.processes.meet(holder, token, this.records[index]!.key, at);
+    return this.#shared.processes.meet(holder, token, this.records[index]!.key, at);
   }
 
   #fail(error: unknown): void {
@@ -326,15 +326,15 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
 
   /** Nothing of it stays behind, whatever it ended with. */
   #leave(): void {
-    const { table, admission, set } = this.#room;
+    const { table, admission, nodes } = this.#shared;
     this.#state = 'done';
-    if (this.position !== -1) set.answers.cancel(this);
+    if (this.position !== -1) nodes.answers.cancel(this);
     if (this.place !== undefined) {
       admission.withdraw(this);
       this.place.leave(this);
     }
     for (const record of this.records) {
-      if (record.reserved?.ticket === this.call.ticket) {
+      if (record.reserved?.arrival === this.call.arrival) {
         record.reserved = undefined;
         record.first?.wake();
       }

@@ -3,7 +3,7 @@ import type { LockCall } from '../voting/attempt.ts';
 /** A call for a lock. */
 export interface Call extends LockCall {
   /** The order of arrival in this process. */
-  readonly ticket: number;
+  readonly arrival: number;
   /** Made inside of a section: others may wait for what that holds. */
   readonly isInside: boolean;
   readonly signal: AbortSignal | undefined;

@@ -13,18 +13,18 @@ interface Asked {
 
 /** The processes that hold what callers here wait for, or are refused because of. One node is asked for each, once a minute. */
 export class KnownProcesses {
-  readonly #set: NodeSet;
+  readonly #nodes: NodeSet;
   readonly #known = new Map<string, Asked>();
 
-  constructor(set: NodeSet) {
-    this.#set = set;
+  constructor(nodes: NodeSet) {
+    this.#nodes = nodes;
   }
 
   /** Asks the node who has the key, unless that is known. Returns what is known of the holder of a token by then, as a text. */
   meet(holder: string, token: number, key: string, nodeIndex: number): () => string | undefined {
     const revoked = revokedText(holder);
     if (revoked !== undefined) return () => `nobody (it was revoked ${revoked})`;
-    const { options, clock, sessions, environment } = this.#set;
+    const { options, clock, sessions, environment } = this.#nodes;
     if (options.identity === undefined) return () => undefined;
     const mark = markOf(holder);
     const { nowMs } = clock;

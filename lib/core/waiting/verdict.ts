@@ -21,7 +21,7 @@ export interface VerdictSubject {
  * before it came counts up to this age: at the end of its time, never instead of a try of its own.
  */
 export function answerFor(
-  set: NodeSet,
+  nodes: NodeSet,
   caller: VerdictSubject,
   nowMs: number,
   longestAgeMs = 0,
@@ -35,7 +35,7 @@ export function answerFor(
     if ((record.outage?.endedAtMs ?? 0) > (outage?.endedAtMs ?? 0)) outage = record.outage;
   }
   const isNewer = outage !== undefined && outage.endedAtMs > busyAtMs;
-  if (isNewer && isStillTrue(set, caller, outage!, nowMs, longestAgeMs)) return outage;
+  if (isNewer && isStillTrue(nodes, caller, outage!, nowMs, longestAgeMs)) return outage;
   return busyAtMs > Number.NEGATIVE_INFINITY ? 'busy' : undefined;
 }
 
@@ -68,7 +68,7 @@ function roundsAhead(records: readonly KeyRecord[]): VoteRound[] {
 
 /** `slots`: how many tries of this process were under way when the caller stood in line for one; undefined when it did not. */
 export function errorFor(
-  set: NodeSet,
+  nodes: NodeSet,
   caller: VerdictSubject,
   nowMs: number,
   slots: number | undefined,
@@ -77,10 +77,10 @@ export function errorFor(
   const { keys, settings } = call;
   const waitedMs = nowMs - arrivedAtMs;
   const hasLost = latest?.finding === 'contention';
-  let answer = answerFor(set, caller, nowMs, 2 * settings.nodeTimeoutMs);
+  let answer = answerFor(nodes, caller, nowMs, 2 * settings.nodeTimeoutMs);
   // Attempts of other callers of this process may have asked the nodes all the time that this one waited.
   const rounds = roundsAhead(records);
-  const hadQuorum = set.quorum.lastAnswerAtMs > arrivedAtMs;
+  const hadQuorum = nodes.quorum.lastAnswerAtMs > arrivedAtMs;
   const isNamed = records.some(({ namedUntilMs }) => nowMs <= namedUntilMs);
   // Its votes were split, or a node answered others a moment ago.
   if (hasLost || isNamed || rounds.some(({ votes }) => hadQuorum || votes.held > 0))
@@ -92,7 +92,7 @@ export function errorFor(
     causes ??=
       latest?.causes() ?? rounds.find(({ startedAtMs }) => startedAtMs <= arrivedAtMs)?.causes();
   causes ??= [notTried(waitedMs, slots)];
-  const { options, sessions } = set;
+  const { options, sessions } = nodes;
   return new QuorumUnavailableError(keys, waitedMs, options.quorum, sessions.length, causes);
 }
 
