@@ -10,7 +10,6 @@ import type { Caller } from './events.ts';
 import type { FencingToken } from './fencing-token.ts';
 import type { HeldLock, LockHandle } from './holding/held-lock.ts';
 import { issueToken } from './holding/issue-token.ts';
-import { KeyTable } from './holding/key-table.ts';
 import { CALLED_BY, currentSection, enclosingHandle, runSection } from './holding/reentrancy.ts';
 import type { CalledOptions } from './holding/reentrancy.ts';
 import type { Lock, OwnLocks } from './lock.ts';
@@ -25,8 +24,10 @@ import { kindOf } from './options/option-names.ts';
 import { ACQUIRE_RULES, resolveAcquire, resolveOptions } from './options/resolve-options.ts';
 import type { CallRules, ResolvedAcquire, ResolvedOptions } from './options/resolve-options.ts';
 import { systemEnvironment } from './system-environment.ts';
+import { Floors } from './voting/floors.ts';
 import { Acquisition, type SharedByCallers } from './waiting/acquisition.ts';
 import { Admission } from './waiting/admission.ts';
+import { Keys } from './waiting/keys.ts';
 import { KnownProcesses } from './waiting/known-processes.ts';
 import { cancel, cancelOnAbort, ignoreAbort, type Call } from './waiting/call.ts';
 
@@ -53,18 +54,20 @@ export class Redlock {
     this.options = resolveOptions(options, nodes.length);
     this.#nodes = new NodeSet(nodes, this.options, environment, {
       joined: () => {
-        this.#shared.table.hintAll();
+        this.#shared.keys.hintAll();
         this.#changed();
       },
-      turn: (session, lockName, keptMs) => this.#shared.table.turn(session, lockName, keptMs),
-      listening: (session) => this.#shared.table.listening(session),
+      turn: (session, lockName, keptMs) => this.#shared.keys.turn(session, lockName, keptMs),
+      listening: (session) => this.#shared.keys.listening(session),
       doubted: () => {
-        for (const lock of this.#shared.table.locks()) lock.proveOrEnd();
+        for (const lock of this.#shared.keys.locks()) lock.proveOrEnd();
       },
     });
     this.#shared = {
       nodes: this.#nodes,
-      table: new KeyTable(this.#nodes),
+      keys: new Keys(this.#nodes),
+      floors: new Floors(environment.clock),
+      releases: new Set(),
       admission: new Admission(this.options.concurrentTries),
       processes: new KnownProcesses(this.#nodes),
       onEnd: this.#changed,
@@ -111,7 +114,7 @@ export class Redlock {
 
   held(): OwnLocks {
     const { nowMs } = this.#nodes.clock;
-    const held = [...this.#shared.table.locks()].flatMap(({ report }) => report ?? []);
+    const held = [...this.#shared.keys.locks()].flatMap(({ report }) => report ?? []);
     const waiting = this.#calls.flatMap(({ keys, caller, stage }) =>
       stage === undefined ? [] : [{ keys, ...caller, waitedMs: nowMs - stage.arrivedAtMs }],
     );
@@ -138,7 +141,7 @@ export class Redlock {
 
   /** The number of keys that this process knows something of: held, waited for, or remembered for a while. */
   get keyCount(): number {
-    return this.#shared.table.size;
+    return this.#shared.keys.size;
   }
 
   acquire(keys: string | readonly string[], options?: AcquireOptions): Promise<Lock> {
@@ -209,7 +212,7 @@ export class Redlock {
    * them: then it is not.
    */
   raiseFloor(keys: readonly string[], token: number): void {
-    this.#shared.table.sawFloor(normalizeKeys(keys), token);
+    this.#shared.floors.raise(normalizeKeys(keys), token);
   }
 
   async inspect(key: string): Promise<LockInspection> {
@@ -232,12 +235,12 @@ export class Redlock {
     this.isClosing = true;
     this.#changed();
     this.#cancel(({ isInside }) => !isInside);
-    const { table } = this.#shared;
-    const isReleased = () => table.openReleases === 0;
-    const isUnused = () => [...table.locks()].every(({ report }) => !report?.sections);
+    const { keys, releases } = this.#shared;
+    const isReleased = () => releases.size === 0;
+    const isUnused = () => [...keys.locks()].every(({ report }) => !report?.sections);
     await this.#until(timeoutMs, () => this.#calls.length === 0 && isReleased() && isUnused());
     this.#cancel(() => true);
-    for (const lock of table.locks()) lock.lost('closed', []);
+    for (const lock of keys.locks()) lock.lost('closed', []);
     // Ends within a node timeout, because each release does; the limit is only a fallback.
     await this.#until(this.options.maxTtlMs, isReleased);
   }

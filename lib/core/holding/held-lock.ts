@@ -14,9 +14,9 @@ import { NodeNames } from '../nodes/node-names.ts';
 import { inModuleContext } from '../system-environment.ts';
 import type { Granted, LockCall } from '../voting/attempt.ts';
 import { driftMs } from '../voting/vote-round.ts';
-import type { KeyLock, KeyRecord } from './key-table.ts';
+import type { KeyLock, SharedByLocks } from './key-lock.ts';
 import { Lease } from './lease.ts';
-import { ReleaseRound, type SharedByLocks } from './release.ts';
+import { ReleaseRound } from './release.ts';
 
 /** A lock from its grant to its end. */
 export class HeldLock implements KeyLock {
@@ -29,7 +29,6 @@ export class HeldLock implements KeyLock {
    */
   #state: 'granted' | 'held' | 'timed' | 'over' = 'granted';
   readonly call: LockCall;
-  readonly records: readonly KeyRecord[];
   readonly grant: Granted;
   mayHold: number;
   readonly handle: LockHandle;
@@ -41,21 +40,15 @@ export class HeldLock implements KeyLock {
   /** Fires once: when sections keep it for long, or when `timed` ends. */
   #timer: Alarm | undefined;
 
-  constructor(
-    shared: SharedByLocks,
-    call: LockCall,
-    records: readonly KeyRecord[],
-    grant: Granted,
-  ) {
+  constructor(shared: SharedByLocks, call: LockCall, grant: Granted) {
     this.call = call;
-    this.records = records;
     this.grant = grant;
     this.mayHold = grant.mayHold;
     this.handle = new LockHandle(this, call.keys);
     this.#handles = [this.handle];
     this.#shared = shared;
     this.#lease = new Lease(shared.nodes, this);
-    shared.table.granted(this, records);
+    shared.keys.granted(this);
   }
 
   /** Made when it is asked for: many holders never do. */
@@ -243,13 +236,13 @@ export class HeldLock implements KeyLock {
 
   /** Frees its keys: others in this process may ask for them. */
   #free(isReleased: boolean): void {
-    const { nodes, table } = this.#shared;
+    const { nodes, keys } = this.#shared;
     this.#state = 'over';
     // No extension may follow the release.
     this.#lease.end();
     if (isReleased) this.#release = new ReleaseRound(this.#shared, this, nodes.clock.nowMs);
     if (this.#timer !== undefined) nodes.alarms.cancel(this.#timer);
-    table.freed(this, this.records);
+    keys.freed(this);
   }
 
   #setTimer(delayMs: number, onDeadline: () => void): void {

@@ -7,7 +7,7 @@ import type { NodeSet } from '../nodes/node-set.ts';
 import { inSeconds } from '../options/duration.ts';
 import { revokedText } from '../process-identity.ts';
 import { driftMs, validityEndMs, VoteRound } from '../voting/vote-round.ts';
-import type { KeyLock } from './key-table.ts';
+import type { KeyLock } from './key-lock.ts';
 
 /** A lock without `maxHold` is reported after so many ttl. */
 const LONG_HOLD_TTLS = 10;

@@ -107,6 +107,11 @@ export abstract class Service {
     this.configurations = new Configurations(addresses, options.quorum, this.events);
   }
 
+  /** All nodes, as bits. */
+  get allBits(): number {
+    return (1 << this.sessions.length) - 1;
+  }
+
   /** Notifies these nodes, as bits, that a lock is over; what can't be delivered is repeated until `untilMs`. */
   release(nodes: number, request: ReleaseRequest, untilMs: number, by?: ReleaseCollector): void {
     let isCollected = false;

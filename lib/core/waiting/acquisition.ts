@@ -1,36 +1,41 @@
 import { brokenInvariant } from '../errors.ts';
 import { HeldLock } from '../holding/held-lock.ts';
-import type { SharedByLocks } from '../holding/release.ts';
-import { Waiter, type KeyRecord } from '../holding/key-table.ts';
+import type { SharedByLocks } from '../holding/key-lock.ts';
+import type { VoteReply } from '../nodes/lock-node.ts';
 import { Attempt, microtask } from '../voting/attempt.ts';
 import type { AttemptListener, AttemptOutcome, FailedAttempt } from '../voting/attempt.ts';
+import type { Floors } from '../voting/floors.ts';
 import type { NamedHolder } from '../voting/vote-count.ts';
 import type { Admission, Candidate } from './admission.ts';
-import { GRACE_OF_SET_MS, jitterMs } from '../holding/queue-place.ts';
-import type { VoteReply } from '../nodes/lock-node.ts';
-import type { NodeSet } from '../nodes/node-set.ts';
-import type { ResolvedAcquire } from '../options/resolve-options.ts';
+import { nextTryMs } from './back-off.ts';
+import { budgetOf } from './budget.ts';
 import type { Call } from './call.ts';
+import { Waiter } from './key-line.ts';
+import type { KeyRecord, Keys } from './keys.ts';
 import type { KnownProcesses } from './known-processes.ts';
+import { GRACE_OF_SET_MS } from './queue-place.ts';
 import { answerFor, errorFor, heldBackMs } from './verdict.ts';
-
-/** Round trips that a first try is left at least: two ballots, and as much again. */
-const TRY_ROUND_TRIPS = 4;
 
 /** The parts that all callers and locks of one service share. */
 export interface SharedByCallers extends SharedByLocks {
+  readonly keys: Keys;
+  readonly floors: Floors;
   readonly admission: Admission;
   readonly processes: KnownProcesses;
 }
 
+/** What a caller does next. It has a slot where it tries, and is woken at that time at the latest where it waits. */
+type Decision = { readonly kind: 'try' } | { readonly kind: 'wait'; readonly untilMs: number };
+
+const UNTIL_WOKEN: Decision = { kind: 'wait', untilMs: Number.POSITIVE_INFINITY };
+
 /**
  * - `looking`: decides what comes next, in a moment at the latest.
- * - `queued`: in line, until it is woken.
+ * - `waiting`: in line, until it is woken.
  * - `trying`: asks the nodes.
- * - `backingOff`: in line, and nothing but time stands in its way.
  * - `done`: has its lock or its error.
  */
-type AcquisitionState = 'looking' | 'queued' | 'trying' | 'backingOff' | 'done';
+type AcquisitionState = 'looking' | 'waiting' | 'trying' | 'done';
 
 /**
  * Acquire on its way: in line, try, wait, try again, within its budget.
@@ -48,8 +53,8 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
   #state: AcquisitionState = 'looking';
   #resolve: ((lock: HeldLock) => void) | undefined;
   #reject: ((error: unknown) => void) | undefined;
-  /** Time of its next try at the earliest. Undefined at first: a time is an object of its own, which many callers never need. */
-  #pausedUntilMs: number | undefined;
+  /** Time of its next try at the earliest. */
+  #pausedUntilMs = Number.NEGATIVE_INFINITY;
 
   constructor(shared: SharedByCallers, call: Call) {
     super();
@@ -58,7 +63,7 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
     this.#shared = shared;
     // A suspend that is over must not count against a caller that came after it.
     this.arrivedAtMs = shared.nodes.clock.checkedNowMs;
-    this.records = shared.table.use(call.keys);
+    this.records = shared.keys.use(call.keys);
   }
 
   /**
@@ -66,7 +71,6 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
    * QuorumUnavailableError, or what its call was cancelled with.
    */
   run(): Promise<HeldLock> {
-    // Promise and no async function: thousands may wait, and each would keep its registers.
     return new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
@@ -84,7 +88,7 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
     const isHint = fromMs !== undefined && !this.#isCalled;
     if (isHint && this.#shared.admission.isWaiting(this)) return;
     this.#pausedUntilMs = fromMs ?? this.#pausedUntilMs;
-    if (this.#state !== 'queued' && this.#state !== 'backingOff') return;
+    if (this.#state !== 'waiting') return;
     this.#state = 'looking';
     this.#shared.nodes.answers.cancel(this);
     // The code that wakes several callers finishes first.
@@ -102,77 +106,64 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
     try {
       if (cancelled !== undefined) throw cancelled.error;
       const { roundTripMs } = nodes.quorum;
-      // Tries need the time for an answer, except the first.
-      const neededMs = this.tries === 0 ? 0 : roundTripMs;
-      const { waitMs, nodeTimeoutMs } = settings;
-      const budgetMs = Math.max(waitMs, nodeTimeoutMs);
-      // A caller without a try until then needs the rest of its time for one.
-      const tryAtLatestMs =
-        this.arrivedAtMs + budgetMs - Math.max(budgetMs / 2, TRY_ROUND_TRIPS * roundTripMs);
-      const waitEndMs = this.arrivedAtMs + waitMs;
-      const isLate = nowMs + neededMs >= Math.min(waitEndMs, tryAtLatestMs);
+      const budget = budgetOf(this.arrivedAtMs, settings, roundTripMs);
+      // The end of a try that begins now. The first one is made however little time is left.
+      const triedAtMs = this.tries === 0 ? nowMs : nowMs + roundTripMs;
+      const isLate = triedAtMs >= Math.min(budget.waitUntilMs, budget.tryByMs);
       const isOwed = isLate && answerFor(nodes, this, nowMs) === undefined;
-      const budgetEndMs =
-        this.arrivedAtMs + budgetMs + (isOwed && nowMs > this.arrivedAtMs ? heldBackMs(this) : 0);
-      const endMs = isOwed ? budgetEndMs : waitEndMs;
-      if (nowMs + neededMs >= endMs) {
+      const isHeldBack = isOwed && nowMs > this.arrivedAtMs;
+      const endsAtMs = budget.endsAtMs + (isHeldBack ? heldBackMs(this) : 0);
+      const untilMs = isOwed ? endsAtMs : budget.waitUntilMs;
+      if (triedAtMs >= untilMs) {
         const slots = admission.isWaiting(this) ? admission.limit : undefined;
         throw errorFor(nodes, this, nowMs, slots);
       }
-      // Caller has not tried, and nothing is known of its keys: it does not wait any longer for one ahead of it that pauses.
-      const isOverdue = isOwed && this.tries === 0 && nowMs >= tryAtLatestMs;
-      const wakeAtMs = this.#standInLine(nowMs, isOverdue);
-      if (wakeAtMs === undefined) return this.#try(nowMs, budgetEndMs);
-      this.#shared.table.yields(this, this.records);
-      this.place?.owe(this, isOwed);
-      const lookAgainMs = nowMs < tryAtLatestMs ? tryAtLatestMs : endMs;
-      // Sleeps until it is woken, cancelled, or the time has come.
-      const sleepMs = Math.min(wakeAtMs, lookAgainMs, endMs) - nowMs;
+      // Nothing is known of its keys, and it has not tried: it does not wait any longer for one ahead of it that pauses.
+      const isOverdue = isOwed && this.tries === 0 && nowMs >= budget.tryByMs;
+      this.#state = 'waiting';
+      const decision = this.#decide(nowMs, isOverdue);
+      if (decision.kind === 'try') return this.#try(nowMs, endsAtMs);
+      for (const record of this.records) record.yieldRow(this);
+      this.isOwed = isOwed;
+      const lookAgainMs = nowMs < budget.tryByMs ? budget.tryByMs : untilMs;
+      const sleepMs = Math.min(decision.untilMs, lookAgainMs, untilMs) - nowMs;
       nodes.answers.set(this, Math.max(1, Math.ceil(sleepMs)), nowMs);
     } catch (error) {
       this.#fail(error);
     }
   }
 
-  /**
-   * Takes a slot and marks the keys for a try, and returns undefined; or returns until when it waits to be woken. One
-   * synchronous step, so that no two callers can try for one key.
-   */
-  #standInLine(nowMs: number, isOverdue: boolean): number | undefined {
-    let blocking: KeyRecord | undefined;
-    let inUse: KeyRecord | undefined;
-    for (const record of this.records) {
-      if (this.#isBlocking(record, nowMs, isOverdue) && (!blocking || record === this.place))
-        blocking = record;
-      if (blocking !== undefined || record.first !== undefined) inUse ??= record;
-    }
-    // A caller that arrives stands in the line of its first key that is in use here.
-    if (this.place === undefined) inUse?.enter(this);
-    const isHead = this.place === undefined || this.place.first === this;
+  /** One synchronous step up to the try, so that no two callers can try for one key. */
+  #decide(nowMs: number, isOverdue: boolean): Decision {
     const { admission } = this.#shared;
-    let untilMs: number | undefined;
-    this.#state = 'queued';
-    if (!isHead && !isOverdue) untilMs = Number.POSITIVE_INFINITY;
-    else if (blocking !== undefined) untilMs = this.#waitFor(blocking, isHead, nowMs);
-    else if (!isOverdue && (this.#pausedUntilMs ?? 0) > nowMs) {
-      this.#state = 'backingOff';
-      untilMs = this.#pausedUntilMs!;
-    }
-    if (untilMs !== undefined) admission.withdraw(this);
+    const blocked = this.records.filter((record) => this.#isBlocked(record, nowMs, isOverdue));
+    const isInUse = (record: KeyRecord) => blocked.includes(record) || record.line.first;
+    // A caller that arrives stands in the line of its first key that is in use here.
+    if (this.line === undefined) this.records.find(isInUse)?.line.enter(this);
+    const isHead = this.line === undefined || this.line.first === this;
+    const blocking = blocked.find(({ line }) => line === this.line) ?? blocked[0];
+    let wait: Decision | undefined;
+    if (!isHead && !isOverdue) wait = UNTIL_WOKEN;
+    else if (blocking !== undefined) {
+      if (isHead) this.#moveTo(blocking, nowMs);
+      wait = this.#waitFor(blocking, nowMs);
+    } else if (!isOverdue && this.#pausedUntilMs > nowMs)
+      wait = { kind: 'wait', untilMs: this.#pausedUntilMs };
+    if (wait !== undefined) admission.withdraw(this);
     else if (admission.enter(this)) {
-      this.place?.leave(this);
-      return undefined;
+      this.line?.leave(this);
+      return { kind: 'try' };
     }
-    if (this.place === undefined) this.records[0]?.enter(this);
-    return untilMs ?? Number.POSITIVE_INFINITY;
+    if (this.line === undefined) this.records[0]?.line.enter(this);
+    return wait ?? UNTIL_WOKEN;
   }
 
-  #isBlocking(record: KeyRecord, nowMs: number, isOverdue: boolean): boolean {
+  #isBlocked(record: KeyRecord, nowMs: number, isOverdue: boolean): boolean {
     if (record.lock !== undefined || record.trying !== undefined) return true;
     if (record.foreign !== undefined) {
       // Caller that is overdue is only behind a lease that is known to be over: one that runs is an answer.
       if (record.foreign.untilMs > nowMs && !isOverdue) return true;
-      record.ended(nowMs);
+      record.forgetHolder(nowMs);
     }
     const { reserved } = record;
     // Sets keep a key from later callers only.
@@ -181,41 +172,44 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
   }
 
   /**
-   * Stands in the line of the key that blocks it from now on; returns until when. The wake-up that brought it here goes on to the
-   * next in the line that it leaves.
+   * A head stands in the line of the key that blocks it from now on; the wake-up that brought it here goes on to the next in the
+   * line that it leaves. The key of that line, which is free, is kept for it from later arrivals where it is the first in the new one.
    */
-  #waitFor(blocking: KeyRecord, isHead: boolean, nowMs: number): number {
-    const { place } = this;
-    const { arrival } = this.call;
-    if (isHead && blocking !== place) {
-      place?.leave(this);
-      blocking.enter(this);
-      if (place !== undefined && blocking.first === this && blocking.foreign === undefined)
-        place.reserved ??= { arrival, untilMs: nowMs + GRACE_OF_SET_MS };
-    }
-    if (blocking.foreign === undefined)
-      return blocking.reserved?.untilMs ?? Number.POSITIVE_INFINITY;
-    if (blocking.queued === undefined && this.#queues) this.#shared.table.stand(blocking, nowMs);
-    return blocking.foreign.untilMs;
+  #moveTo(blocking: KeyRecord, nowMs: number): void {
+    const left = this.records.find(({ line }) => line === this.line);
+    if (left === blocking) return;
+    left?.line.leave(this);
+    blocking.line.enter(this);
+    if (left !== undefined && blocking.line.first === this && blocking.foreign === undefined)
+      left.reserved ??= { arrival: this.call.arrival, untilMs: nowMs + GRACE_OF_SET_MS };
   }
 
-  #try(nowMs: number, deadlineMs: number): void {
-    const { nodes, table } = this.#shared;
+  /** Waits for the end of what blocks it, which wakes it, or comes at a known time. */
+  #waitFor(blocking: KeyRecord, nowMs: number): Decision {
+    const { foreign, reserved, turn } = blocking;
+    if (foreign === undefined)
+      return reserved === undefined ? UNTIL_WOKEN : { kind: 'wait', untilMs: reserved.untilMs };
+    if (this.#queues && turn?.isWaiting !== true) this.#shared.keys.stand(blocking, nowMs);
+    return { kind: 'wait', untilMs: foreign.untilMs };
+  }
+
+  #try(nowMs: number, endsAtMs: number): void {
+    const { nodes, floors } = this.#shared;
     this.#state = 'trying';
     for (const record of this.records) {
       if (record.trying !== undefined)
         throw brokenInvariant('one try at a time for a key in one process');
       record.trying = this;
       record.reserved = undefined;
-      record.queued?.end();
+      record.turn?.pause();
     }
     this.tries += 1;
-    this.attempt = new Attempt(nodes, this, this.call, deadlineMs);
-    this.attempt.run(nowMs, table.nextBallot(this.call.keys));
+    this.attempt = new Attempt(nodes, this, this.call, endsAtMs);
+    this.attempt.run(nowMs, floors.nextBallot(this.call.keys));
   }
 
   sawFloor(floor: number): void {
-    this.#shared.table.sawFloor(this.call.keys, floor);
+    this.#shared.floors.raise(this.call.keys, floor);
   }
 
   /** The word of single nodes on holders is no answer for others, but the best that is left for one who found out nothing. */
@@ -223,14 +217,14 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
     for (const reply of replies)
       if (reply?.kind === 'held') {
         const record = this.records[reply.index]!;
-        record.wasNamed(nowMs, reply.remainingMs, this.call.settings.nodeTimeoutMs);
+        record.noteHolder(nowMs, reply.remainingMs, this.call.settings.nodeTimeoutMs);
       }
   }
 
   /** Stands in line before its votes are given back, so that these name the first of all. */
   refused(nowMs: number): void {
     if (!this.#queues) return;
-    for (const record of this.records) this.#shared.table.stand(record, nowMs);
+    for (const record of this.records) this.#shared.keys.stand(record, nowMs);
   }
 
   /** Calls that do not wait take no turn of others, and get none. */
@@ -243,7 +237,7 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
   }
 
   get #isCalled(): boolean {
-    return this.records.some(({ queued }) => queued?.hasTurn === true);
+    return this.records.some(({ turn }) => turn?.hasCome);
   }
 
   /** Ends its try: it has the lock, or looks again. */
@@ -252,17 +246,17 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
       for (const record of this.records) record.trying = undefined;
       this.#shared.admission.exit();
       if (outcome.kind === 'granted') {
-        const lock = new HeldLock(this.#shared, this.call, this.records, outcome);
+        const lock = new HeldLock(this.#shared, this.call, outcome);
         const resolve = this.#resolve!;
         this.#leave();
         return resolve(lock);
       }
       this.#learn(outcome);
       // Caller stands in front of those who came later, before they look.
-      this.#backOff(outcome).enter(this);
-      for (const record of this.records) {
-        record.first?.wake();
-        record.wakeOwed();
+      this.#backOff(outcome).line.enter(this);
+      for (const { line } of this.records) {
+        line.first?.wake();
+        line.wakeOwed();
       }
     } catch (error) {
       return this.#fail(error);
@@ -326,44 +320,21 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
 
   /** Nothing of it stays behind, whatever it ended with. */
   #leave(): void {
-    const { table, admission, nodes } = this.#shared;
+    const { keys, admission, nodes } = this.#shared;
     this.#state = 'done';
     if (this.position !== -1) nodes.answers.cancel(this);
-    if (this.place !== undefined) {
+    if (this.line !== undefined) {
       admission.withdraw(this);
-      this.place.leave(this);
+      this.line.leave(this);
     }
     for (const record of this.records) {
       if (record.reserved?.arrival === this.call.arrival) {
         record.reserved = undefined;
-        record.first?.wake();
+        record.line.first?.wake();
       }
     }
-    for (const record of this.records) table.drop(record);
+    for (const record of this.records) keys.drop(record);
     // Acquisition that has waited is old: whatever it refers to would be kept until a full collection.
     this.attempt = this.latest = this.#resolve = this.#reject = this.call.stage = undefined;
   }
-}
-
-/**
- * When to try again after so many tries that failed. Where the time is known at which a holder's lease, or a quarantine, ends:
- * then, but apart from others who wait for that moment. After what may have been a split vote of attempts that are giving up:
- * full jitter, doubling. Nodes that refuse by themselves are asked again in their own time: a join, or a sign of life, wakes
- * all callers.
- */
-function nextTryMs(
-  { environment, options, quorum: { roundTripMs } }: NodeSet,
-  { ttlMs, nodeTimeoutMs }: ResolvedAcquire,
-  { votes, endedAtMs }: FailedAttempt,
-  failures: number,
-): number {
-  const random = environment.random.fraction();
-  const { freeInMs, isQuarantined, isRefused, namedHolder } = votes;
-  const isTimed = isQuarantined || namedHolder !== undefined;
-  if (isTimed && freeInMs !== undefined)
-    return endedAtMs + Math.min(freeInMs + 1 + jitterMs(roundTripMs, random), ttlMs);
-  const leastMs = Math.max(2 * roundTripMs, isRefused ? nodeTimeoutMs / 10 : 0);
-  const baseMs = options.retryBaseDelayMs ?? leastMs;
-  const mostMs = options.retryMaxDelayMs ?? nodeTimeoutMs;
-  return endedAtMs + random * Math.min(baseMs * 2 ** Math.min(failures, 30), mostMs, ttlMs);
 }

@@ -1,9 +1,9 @@
 import { LockBusyError, QuorumUnavailableError, type NodeCause } from '../errors.ts';
-import type { KeyRecord } from '../holding/key-table.ts';
 import { LATE_MS } from '../nodes/deadlines.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { FailedAttempt, LockCall } from '../voting/attempt.ts';
 import type { VoteRound } from '../voting/vote-round.ts';
+import type { KeyRecord } from './keys.ts';
 
 // Knowledge of the keys of a caller, and so the error with which it ends: contention and outage are never confused.
 
