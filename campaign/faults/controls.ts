@@ -106,8 +106,8 @@ export const CONTROLS: readonly Control[] = [
     schedule: 'majority frozen',
     caughtBy: ['raw-error'],
     file: 'lib/core/waiting/verdict.ts',
-    find: 'return new QuorumUnavailableError(',
-    replace: "throw new Error('Connection is closed.');\n    return new QuorumUnavailableError(",
+    find: 'return unavailable(answer.causes());',
+    replace: "throw new Error('Connection is closed.');",
   }),
   broken('late-answers-not-looked-for', {
     claim: 'a blocked event loop is taken for servers that do not answer',
@@ -179,7 +179,7 @@ export const CONTROLS: readonly Control[] = [
     schedule: 'contention',
     caughtBy: ['false-outage'],
     file: 'lib/core/waiting/verdict.ts',
-    find: "if (answer === 'busy' && (slots === undefined || hasLost))",
-    replace: "if (answer === 'busy' && hasLost && slots !== undefined)",
+    find: "if (answer === 'busy' || hasLost || isBehind || isNamed)",
+    replace: 'if (hasLost && slots !== undefined)',
   }),
 ];

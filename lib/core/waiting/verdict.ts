@@ -66,7 +66,10 @@ function roundsAhead(records: readonly KeyRecord[]): VoteRound[] {
   return records.flatMap(({ trying }) => trying?.attempt?.round ?? []);
 }
 
-/** `slots`: how many tries of this process were under way when the caller stood in line for one; undefined when it did not. */
+/**
+ * The error of a caller whose time is over: the first rule that applies. `slots`: how many tries of this process were under way
+ * when it stood in line for one; undefined when it did not.
+ */
 export function errorFor(
   nodes: NodeSet,
   caller: VerdictSubject,
@@ -74,26 +77,31 @@ export function errorFor(
   slots: number | undefined,
 ): LockBusyError | QuorumUnavailableError {
   const { call, records, arrivedAtMs, latest } = caller;
-  const { keys, settings } = call;
+  const { options, sessions, quorum } = nodes;
   const waitedMs = nowMs - arrivedAtMs;
+  const unavailable = (causes: readonly NodeCause[]) =>
+    new QuorumUnavailableError(call.keys, waitedMs, options.quorum, sessions.length, causes);
+  const ownFault = (reason: NodeCause['reason'], message: string) =>
+    unavailable([{ address: 'this process', reason, message, elapsedMs: waitedMs }]);
+
+  const answer = answerFor(nodes, caller, nowMs, 2 * call.settings.nodeTimeoutMs);
+  if (typeof answer === 'object') return unavailable(answer.causes());
   const hasLost = latest?.finding === 'contention';
-  let answer = answerFor(nodes, caller, nowMs, 2 * settings.nodeTimeoutMs);
-  // Attempts of other callers of this process may have asked the nodes all the time that this one waited.
-  const rounds = roundsAhead(records);
-  const hadQuorum = nodes.quorum.lastAnswerAtMs > arrivedAtMs;
+  if (slots !== undefined && !hasLost) {
+    const message = `${slots} tries for other locks were under way all the time (option concurrentTries)`;
+    return ownFault('overloaded', message);
+  }
+  // The nodes answered a try ahead of it, or named another holder a moment ago.
+  const hadQuorum = quorum.lastAnswerAtMs > arrivedAtMs;
+  const ahead = roundsAhead(records);
+  const isBehind = ahead.some(({ votes }) => hadQuorum || votes.held > 0);
   const isNamed = records.some(({ namedUntilMs }) => nowMs <= namedUntilMs);
-  // Its votes were split, or a node answered others a moment ago.
-  if (hasLost || isNamed || rounds.some(({ votes }) => hadQuorum || votes.held > 0))
-    answer ??= 'busy';
-  // The slot is what stood in its way in the end, unless it lost before.
-  if (answer === 'busy' && (slots === undefined || hasLost)) return busyError(caller, nowMs);
-  let causes = typeof answer === 'object' ? answer.causes() : undefined;
-  if (slots === undefined)
-    causes ??=
-      latest?.causes() ?? rounds.find(({ startedAtMs }) => startedAtMs <= arrivedAtMs)?.causes();
-  causes ??= [notTried(waitedMs, slots)];
-  const { options, sessions } = nodes;
-  return new QuorumUnavailableError(keys, waitedMs, options.quorum, sessions.length, causes);
+  if (answer === 'busy' || hasLost || isBehind || isNamed) return busyError(caller, nowMs);
+  // A try ahead of it that began before it came asked the nodes all the time that it waited.
+  const round = ahead.find(({ startedAtMs }) => startedAtMs <= arrivedAtMs);
+  const causes = latest?.causes() ?? round?.causes();
+  if (causes !== undefined) return unavailable(causes);
+  return ownFault('not-tried', 'the time was over before a server could be asked');
 }
 
 function busyError({ call, records, arrivedAtMs, latest }: VerdictSubject, nowMs: number) {
@@ -110,14 +118,4 @@ function busyError({ call, records, arrivedAtMs, latest }: VerdictSubject, nowMs
   }
   const waitedMs = nowMs - arrivedAtMs;
   return new LockBusyError(call.keys, waitedMs, freeInMs, causes?.(), isHeldHere, process);
-}
-
-/** Cause where no node was asked, or none had the time to answer: it is this process that was too busy. */
-function notTried(elapsedMs: number, slots: number | undefined): NodeCause {
-  const reason = slots === undefined ? 'not-tried' : 'overloaded';
-  const message =
-    slots === undefined
-      ? 'the time was over before a server could be asked'
-      : `${slots} tries for other locks were under way all the time (option concurrentTries)`;
-  return { address: 'this process', reason, message, elapsedMs };
 }
