@@ -113,7 +113,7 @@ export const CONTROLS: readonly Control[] = [
     claim: 'a blocked event loop is taken for servers that do not answer',
     schedule: 'event loop blocked during votes',
     caughtBy: ['false-outage'],
-    file: 'lib/core/nodes/deadlines.ts',
+    file: 'lib/core/deadlines.ts',
     find: 'if (!isLate || this.#background)',
     replace: 'if (nowMs > -Infinity)',
   }),

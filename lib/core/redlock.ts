@@ -36,8 +36,7 @@ export class Redlock {
   readonly options: ResolvedOptions;
   readonly #nodes: NodeSet;
   readonly #shared: SharedByCallers;
-  /** The calls, in no order. It is no Set, for the reason that KeyTable gives. */
-  readonly #calls: Call[] = [];
+  readonly #calls = new Set<Call>();
   /** The watchers that wait for something to change: nodes, calls, or locks. */
   readonly #watchers = new Set<() => void>();
   #arrivals = 0;
@@ -115,7 +114,7 @@ export class Redlock {
   held(): OwnLocks {
     const { nowMs } = this.#nodes.clock;
     const held = [...this.#shared.keys.locks()].flatMap(({ report }) => report ?? []);
-    const waiting = this.#calls.flatMap(({ keys, caller, stage }) =>
+    const waiting = [...this.#calls].flatMap(({ keys, caller, stage }) =>
       stage === undefined ? [] : [{ keys, ...caller, waitedMs: nowMs - stage.arrivedAtMs }],
     );
     return {
@@ -238,7 +237,7 @@ export class Redlock {
     const { keys, releases } = this.#shared;
     const isReleased = () => releases.size === 0;
     const isUnused = () => [...keys.locks()].every(({ report }) => !report?.sections);
-    await this.#until(timeoutMs, () => this.#calls.length === 0 && isReleased() && isUnused());
+    await this.#until(timeoutMs, () => this.#calls.size === 0 && isReleased() && isUnused());
     this.#cancel(() => true);
     for (const lock of keys.locks()) lock.lost('closed', []);
     // Ends within a node timeout, because each release does; the limit is only a fallback.
@@ -246,7 +245,8 @@ export class Redlock {
   }
 
   #cancel(isMeant: (call: Call) => boolean): void {
-    for (const call of this.#calls.filter(isMeant)) cancel(call, new RedlockClosedError(call.keys));
+    for (const call of [...this.#calls].filter(isMeant))
+      cancel(call, new RedlockClosedError(call.keys));
   }
 
   /** `drain(0)`, then closes the nodes. Idempotent. */
@@ -255,8 +255,7 @@ export class Redlock {
     return this.#closed;
   }
 
-  /** Promise and no async function: thousands may wait, and each would keep its registers. */
-  #acquire(
+  async #acquire(
     keys: readonly string[],
     settings: ResolvedAcquire,
     options: CalledOptions | undefined,
@@ -271,52 +270,50 @@ export class Redlock {
       caller: options?.[CALLED_BY],
       arrival: this.#arrivals,
       isInside,
-      signal,
-      slot: this.#calls.length,
       cancelled: undefined,
       stage: undefined,
     };
     const acquisition = new Acquisition(this.#shared, call);
     if (signal !== undefined) cancelOnAbort(signal, call);
-    this.#calls.push(call);
-    return acquisition
-      .run()
-      .then(this.#granted.bind(this, acquisition), this.#refuse.bind(this, call));
-  }
-
-  async #granted(acquisition: Acquisition, lock: HeldLock): Promise<LockHandle> {
-    const { tokenSource } = this.options;
-    const { call } = acquisition;
+    this.#calls.add(call);
+    let lock: HeldLock | undefined;
     try {
-      let token: FencingToken | undefined;
-      if (tokenSource !== undefined && call.cancelled === undefined) {
-        const { arrivedAtMs } = acquisition;
-        call.stage = { arrivedAtMs, cancelled: () => lock.lost('closed', []) };
-        token = await issueToken(tokenSource, lock);
-      }
-      if (call.cancelled !== undefined) throw call.cancelled.error;
-      lock.start(token);
+      lock = await acquisition.run();
+      await this.#handOver(lock, acquisition);
+      return lock.handle;
     } catch (error) {
       // Whatever went wrong between the last vote and the hand-over: nothing may be held.
-      await lock.handle.release();
-      return this.#refuse(call, error);
+      await lock?.handle.release();
+      throw this.#refused(call, error);
+    } finally {
+      this.#calls.delete(call);
+      if (signal !== undefined) ignoreAbort(signal, call);
+      this.#changed();
     }
-    if (this.#nodes.events.takesOrdinary) {
-      const { arrivedAtMs, tries } = acquisition;
-      const waitedMs = this.#nodes.clock.nowMs - arrivedAtMs;
-      const { roundTripMs } = lock.grant;
-      this.#nodes.events.emit({ type: 'acquired', ...lock.about, waitedMs, tries, roundTripMs });
-    }
-    this.#ended(call);
-    return lock.handle;
   }
 
-  #refuse(call: Call, reason: unknown): never {
-    const { keys, caller, cancelled } = call;
+  /** Gives a lock that was granted to its caller, with the token of the source where there is one. */
+  async #handOver(lock: HeldLock, { call, arrivedAtMs, tries }: Acquisition): Promise<void> {
+    const { tokenSource } = this.options;
+    let token: FencingToken | undefined;
+    if (tokenSource !== undefined && call.cancelled === undefined) {
+      call.stage = { arrivedAtMs, cancelled: () => lock.lost('closed', []) };
+      token = await issueToken(tokenSource, lock);
+    }
+    if (call.cancelled !== undefined) throw call.cancelled.error;
+    lock.start(token);
+    const { events, clock } = this.#nodes;
+    if (!events.takesOrdinary) return;
+    const { roundTripMs } = lock.grant;
+    const waitedMs = clock.nowMs - arrivedAtMs;
+    events.emit({ type: 'acquired', ...lock.about, waitedMs, tries, roundTripMs });
+  }
+
+  /** Returns the error of a call that gets no lock. */
+  #refused({ keys, caller, cancelled }: Call, reason: unknown): unknown {
     const error = cancelled?.error ?? reason;
-    this.#ended(call);
     // The error of another call, which a user passed on, stays as it is.
-    if (!isAbout(keys, error)) throw error;
+    if (!isAbout(keys, error)) return error;
     // The error was made where others woke the caller: here its stack leads to the call.
     Error.captureStackTrace(error);
     const { events } = this.#nodes;
@@ -326,16 +323,7 @@ export class Redlock {
       const { waitedMs, causes } = error;
       events.emit({ type: 'unavailable', keys, ...caller, waitedMs, causes });
     }
-    throw error;
-  }
-
-  #ended(call: Call): void {
-    // The last one takes its place.
-    const last = this.#calls.pop()!;
-    last.slot = call.slot;
-    if (last !== call) this.#calls[last.slot] = last;
-    if (call.signal !== undefined) ignoreAbort(call.signal, call);
-    this.#changed();
+    return error;
   }
 
   readonly #changed = (): void => {

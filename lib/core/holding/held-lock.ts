@@ -9,7 +9,7 @@ import type { LockLossReason, NodeCause } from '../errors.ts';
 import type { AboutLock } from '../events.ts';
 import { FencingToken } from '../fencing-token.ts';
 import type { Lock, OwnLock } from '../lock.ts';
-import { Alarm } from '../nodes/deadlines.ts';
+import { Alarm } from '../deadlines.ts';
 import { NodeNames } from '../nodes/node-names.ts';
 import { inModuleContext } from '../system-environment.ts';
 import type { Granted, LockCall } from '../voting/attempt.ts';

@@ -1,6 +1,6 @@
 import { FencedUsageError, type NodeCause } from '../errors.ts';
 import { kindOf } from '../options/option-names.ts';
-import { Deadline, LATE_MS } from '../nodes/deadlines.ts';
+import { Deadline, LATE_MS } from '../deadlines.ts';
 import { NodeNames } from '../nodes/node-names.ts';
 import { NOT_GRANTED_HERE } from '../nodes/node-session.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
@@ -35,8 +35,8 @@ export class Lease extends Deadline {
   readonly #stepMs: number;
   /** The last extension, when it failed. */
   #failure: VoteRound | undefined;
-  /** Extensions that are being asked for; made at the first one, because most locks end before it. */
-  #open: Set<VoteRound> | undefined;
+  /** The extensions that are being asked for. */
+  readonly #open = new Set<VoteRound>();
 
   constructor(nodes: NodeSet, lock: KeyLock) {
     super();
@@ -89,7 +89,7 @@ export class Lease extends Deadline {
     this.#nextExtensionMs = this.#overdueAtMs = Number.POSITIVE_INFINITY;
     this.#keeps = false;
     // A node that has to be joined again would be asked once more, after the release.
-    for (const extension of this.#open ?? []) extension.cancel();
+    for (const extension of this.#open) extension.cancel();
   }
 
   /** Asks all nodes once to extend the lock. Never rejects. */
@@ -98,10 +98,9 @@ export class Lease extends Deadline {
     const { ttlMs, nodeTimeoutMs } = call.settings;
     const { holder, ballot } = grant;
     const names = new NodeNames(this.#nodes.options.keyPrefix, call.keys);
-    const open = (this.#open ??= new Set());
     const extension = await new Promise<VoteRound>((resolve) => {
       const ended = (round: VoteRound): void => {
-        open.delete(round);
+        this.#open.delete(round);
         if (round.votes.decideExtension() === 'extended') this.#nodes.quorum.measured(round);
         resolve(round);
       };
@@ -109,7 +108,7 @@ export class Lease extends Deadline {
       const timesMs = { grantedAtMs: grant.startedAtMs, validUntilMs, ttlMs };
       const vote = { kind: 'extend', names, holder, ballot, ...timesMs } as const;
       const asked = new VoteRound(this.#nodes, vote, { ended });
-      open.add(asked);
+      this.#open.add(asked);
       asked.start(nodeTimeoutMs, this.#nodes.clock.nowMs);
       // The nodes that were sent the extension may hold the lock from now on.
       this.#lock.mayHold |= asked.votes.mayHaveWritten;

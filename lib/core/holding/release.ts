@@ -1,5 +1,5 @@
 import type { NodeCause, NodeFailureReason } from '../errors.ts';
-import { Deadline } from '../nodes/deadlines.ts';
+import { Deadline } from '../deadlines.ts';
 import type { ReleaseReply } from '../nodes/lock-node.ts';
 import { NodeNames } from '../nodes/node-names.ts';
 import type { ReleaseCollector, ServiceNode } from '../nodes/service.ts';

@@ -1,4 +1,4 @@
-import { Alarm } from './deadlines.ts';
+import { Alarm } from '../deadlines.ts';
 import type { LockNode, NodeFacts, NodeFailure } from './lock-node.ts';
 import type { Service, ServiceNode } from './service.ts';
 
@@ -28,8 +28,6 @@ export class NodeHealth {
   /** Reason why it can't be asked, or does not vote, at the moment. */
   problem = 'not connected yet';
   reported: 'nothing' | 'joined' | 'left' | 'failing' = 'nothing';
-  /** A whole node timeout passed without an answer that was due: it is still asked, but no decision waits for it. */
-  isSilent = false;
   faults = 0;
   /** When it began to vote, or ceased to, as far as that was reported. */
   changedAtMs: number;

@@ -1,9 +1,8 @@
 import type { LockNames } from './lock-node.ts';
 
 /**
- * A lock's own name is prefix + key, so that other Redlock clients with that name exclude us; the names of its floor and of its queue, which is that of the lock and `#queue`, are reserved.
- *
- * The names are made when they are read: every try that waits for answers keeps this object.
+ * A lock's own name is prefix + key, so that other Redlock clients with that name exclude us; the names of its floor and of its
+ * queue, which is that of the lock and `#queue`, are reserved.
  */
 export class NodeNames implements LockNames {
   readonly marker: string;
@@ -17,13 +16,9 @@ export class NodeNames implements LockNames {
   }
 
   get pairs(): readonly string[] {
-    const [first = ''] = this.#keys;
-    // Nearly every lock has one key: an array that grows takes several times the memory.
-    const pairs = [this.#keyPrefix + first, `${this.#keyPrefix}#floor:${first}`];
-    for (let index = 1; index < this.#keys.length; index += 1) {
-      const key = this.#keys[index]!;
+    const pairs: string[] = [];
+    for (const key of this.#keys)
       pairs.push(this.#keyPrefix + key, `${this.#keyPrefix}#floor:${key}`);
-    }
     return pairs;
   }
 

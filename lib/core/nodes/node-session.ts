@@ -1,6 +1,7 @@
 import { brokenInvariant } from '../errors.ts';
+import { Alarm } from '../deadlines.ts';
 import { whyNotJoined } from './configuration.ts';
-import { Alarm, Deadline } from './deadlines.ts';
+import { Connection, MAX_OPEN_VOTES } from './connection.ts';
 import type {
   JoinReply,
   LockNode,
@@ -13,11 +14,9 @@ import type {
   WaitRequest,
 } from './lock-node.ts';
 import { NodeHealth } from './node-health.ts';
-import type { Collected, ReleaseCollector, Service, ServiceNode } from './service.ts';
+import type { ReleaseCollector, Service, ServiceNode, VoteCollector } from './service.ts';
 import { ReleaseOutbox } from './release-outbox.ts';
 
-/** The number of unanswered votes with which a silent node is only sent releases. */
-const MAX_OPEN_VOTES = 64;
 /** The pauses before a node is joined again double up to this. */
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1_000;
@@ -26,14 +25,6 @@ export const NOT_GRANTED_HERE =
   'another server answers at this address now, which did not grant it';
 const MUST_JOIN = 'has to be joined again';
 const FORGETS = `${MUST_JOIN}, and that repeats: its maxmemory-policy evicts keys (set noeviction), or something deletes them`;
-
-/** The party that asked for votes: receives each node's answer once, by its index. */
-export interface VoteCollector extends Collected {
-  readonly vote: VoteRequest;
-  /** Collector no longer listens. */
-  readonly ended: boolean;
-  collect(index: number, reply: VoteReply): void;
-}
 
 /** The actions of the layers above when something changes at the nodes. */
 export interface NodeSetListener {
@@ -47,23 +38,24 @@ export interface NodeSetListener {
   doubted(): void;
 }
 
-/** The state of one connection, which ends with it. */
-class Connection {
-  /** When the votes were sent that have not been answered; answers come in order. */
-  readonly sentAtMs: number[] = [];
-  /** A vote failed in such a way that the node may have it all the same. */
-  hasUnknownOutcome = false;
-  /** Names the server that was joined. */
-  server = '';
-  isJoinAsked = false;
-}
-
-/** Joins a node again, after a pause. */
-class Rejoin extends Alarm {
+/** The joins of one node: on each connection anew, and again until it says yes. */
+class Joining extends Alarm {
+  /**
+   * - `idle`: the node is joined, or there is no connection.
+   * - `asked`: an answer is due.
+   * - `pausing`: it said no, or has forgotten again that it was joined: it is asked when the pause is over.
+   */
+  state: 'idle' | 'asked' | 'pausing' = 'idle';
   /** The joins in a row that failed. */
   failures = 0;
   /** The times in a row that the node forgot that it was joined, before it voted. */
   forgotten = 0;
+  /** The votes that are asked again once the node has been joined. */
+  readonly waiting: VoteCollector[] = [];
+}
+
+/** Which server answered at the address of a node, and when. */
+class Succession {
   /** Since when the server is the one of now, and since when that one has given locks. */
   #movedAtMs = Number.POSITIVE_INFINITY;
   #upSinceMs = Number.POSITIVE_INFINITY;
@@ -76,13 +68,14 @@ class Rejoin extends Alarm {
     return wasUp;
   }
 
+  /** The server was there already when another one, at the same address, granted a lock: that one may still give it. */
   wasGrantedElsewhere(grantedAtMs: number): boolean {
     return this.#upSinceMs < grantedAtMs && grantedAtMs < this.#movedAtMs;
   }
 }
 
 /** Node over all its connections: joins first on each, votes only after that, and sees to it that releases arrive. */
-export class NodeSession extends Deadline implements LockNodeListener {
+export class NodeSession implements LockNodeListener {
   readonly index: number;
   readonly node: LockNode;
   readonly health: NodeHealth;
@@ -95,29 +88,32 @@ export class NodeSession extends Deadline implements LockNodeListener {
   readonly #service: Service;
   readonly #listener: NodeSetListener;
   readonly #outbox: ReleaseOutbox;
-  /** The votes that are asked again once the node has been joined. */
-  readonly #afterJoin: VoteCollector[] = [];
   /** Late answers of earlier ones change nothing here. */
-  #connection = new Connection();
-  readonly #rejoin = new Rejoin(() => this.#join());
+  #connection: Connection;
+  readonly #joining = new Joining(() => this.#join());
+  readonly #succession = new Succession();
 
   constructor(index: number, node: LockNode, service: Service, listener: NodeSetListener) {
-    super();
     this.index = index;
     this.node = node;
     this.#service = service;
     this.#listener = listener;
     this.health = new NodeHealth(this, service, () => listener.joined());
     this.#outbox = new ReleaseOutbox(node, service);
+    this.#connection = this.#newConnection();
   }
 
   get address(): string {
     return this.node.address;
   }
 
-  /** When the vote was sent that has been unanswered for longest. */
+  /** See {@link Connection}. */
   get askedAtMs(): number | undefined {
-    return this.#connection.sentAtMs[0];
+    return this.#connection.askedAtMs;
+  }
+
+  get isSilent(): boolean {
+    return this.#connection.isSilent;
   }
 
   /** The server that votes for it; undefined while none does. */
@@ -125,9 +121,8 @@ export class NodeSession extends Deadline implements LockNodeListener {
     return this.state === 'voting' ? this.#connection.server : undefined;
   }
 
-  /** The server was there already when another one, at the same address, granted a lock: that one may still give it. */
   wasGrantedElsewhere(grantedAtMs: number): boolean {
-    return this.#rejoin.wasGrantedElsewhere(grantedAtMs);
+    return this.#succession.wasGrantedElsewhere(grantedAtMs);
   }
 
   open(): void {
@@ -137,8 +132,7 @@ export class NodeSession extends Deadline implements LockNodeListener {
 
   /** Asks for a vote, and returns whether that leaves with the next flush. The answer comes at once when it can't be asked. */
   ask(collector: VoteCollector, nowMs: number): boolean {
-    const { sentAtMs } = this.#connection;
-    const isOverloaded = this.health.isSilent && sentAtMs.length >= MAX_OPEN_VOTES;
+    const { isOverloaded } = this.#connection;
     if (this.state === 'voting' && !isOverloaded) return this.#send(collector, nowMs, false);
     const refusal = isOverloaded
       ? failure('overloaded', `${MAX_OPEN_VOTES} earlier requests are unanswered`)
@@ -147,11 +141,9 @@ export class NodeSession extends Deadline implements LockNodeListener {
     return false;
   }
 
-  /** Votes that were asked since `sinceMs` left only now: the time of their answers runs from here. */
+  /** Votes that were asked since `sinceMs` left only now. */
   left(sinceMs: number, nowMs: number): void {
-    const { sentAtMs } = this.#connection;
-    const first = sentAtMs.findIndex((atMs) => atMs >= sinceMs);
-    if (first !== -1) sentAtMs.fill(nowMs, first);
+    this.#connection.left(sinceMs, nowMs);
   }
 
   release(request: ReleaseRequest, untilMs: number, by?: ReleaseCollector): boolean {
@@ -167,19 +159,9 @@ export class NodeSession extends Deadline implements LockNodeListener {
     });
   }
 
-  /** Answers have been due for a node timeout in which this process read its sockets. */
-  onDeadline(): void {
-    const [waitingSinceMs] = this.#connection.sentAtMs;
-    if (waitingSinceMs === undefined) return;
-    const { clock, answers, quorum, options } = this.#service;
-    const { nowMs } = clock;
-    const timeoutMs = options.acquire.nodeTimeoutMs;
-    const dueInMs = Math.ceil(waitingSinceMs + timeoutMs - nowMs);
-    answers.set(this, dueInMs > 0 ? dueInMs : timeoutMs, nowMs);
-    if (dueInMs > 0) return;
-    this.health.isSilent = true;
-    const alone = quorum.lastAnswerAtMs > waitingSinceMs ? ' while others answered' : '';
-    this.health.fault('timeout', `no answer within the node timeout (${timeoutMs} ms)${alone}`);
+  /** Finds out whether an answer is overdue, before its deadline says so. */
+  checkSilence(): void {
+    if (!this.isSilent) this.#connection.onDeadline();
   }
 
   opened(): void {
@@ -191,8 +173,8 @@ export class NodeSession extends Deadline implements LockNodeListener {
   closed(message: string): void {
     if (this.state === 'closed') return;
     // The answers that are still open will never come; what they did is unknown. A node may have settled them already.
-    const { sentAtMs, hasUnknownOutcome } = this.#connection;
-    const unanswered = sentAtMs.length > 0 || hasUnknownOutcome;
+    const { askedAtMs, hasUnknownOutcome } = this.#connection;
+    const unanswered = askedAtMs !== undefined || hasUnknownOutcome;
     this.#reconnected('down');
     // The keys of commands without an answer can live so long.
     if (unanswered)
@@ -207,15 +189,15 @@ export class NodeSession extends Deadline implements LockNodeListener {
 
   stalled(): void {
     if (this.state !== 'voting') return;
-    this.health.isSilent = true;
+    this.#connection.isSilent = true;
     this.health.failing('no answer on its connection, nor on a second one');
   }
 
   spoke(): void {
     // The reply that comes may be a vote, which says more.
-    const isDue = this.#connection.sentAtMs.length > 0;
-    if (this.state !== 'voting' || !this.health.isSilent || isDue) return;
-    this.health.isSilent = false;
+    const isDue = this.askedAtMs !== undefined;
+    if (this.state !== 'voting' || !this.isSilent || isDue) return;
+    this.#connection.isSilent = false;
     this.health.works();
     this.#listener.joined();
   }
@@ -239,8 +221,8 @@ export class NodeSession extends Deadline implements LockNodeListener {
 
   async close(): Promise<void> {
     this.state = 'closed';
-    this.#service.answers.cancel(this);
-    this.#service.alarms.cancel(this.#rejoin);
+    this.#service.answers.cancel(this.#connection);
+    this.#service.alarms.cancel(this.#joining);
     this.health.close();
     this.#outbox.close();
     this.#failWaiting('closed');
@@ -248,10 +230,20 @@ export class NodeSession extends Deadline implements LockNodeListener {
   }
 
   #reconnected(state: ServiceNode['state']): void {
-    this.#connection = new Connection();
+    this.#service.answers.cancel(this.#connection);
+    this.#connection = this.#newConnection();
     this.state = state;
-    this.#service.alarms.cancel(this.#rejoin);
-    this.health.isSilent = false;
+    this.#joining.state = 'idle';
+    this.#service.alarms.cancel(this.#joining);
+  }
+
+  #newConnection(): Connection {
+    const { quorum, options } = this.#service;
+    const timeout = `no answer within the node timeout (${options.acquire.nodeTimeoutMs} ms)`;
+    return new Connection(this.#service, (sinceMs) => {
+      const alone = quorum.lastAnswerAtMs > sinceMs ? ' while others answered' : '';
+      this.health.fault('timeout', timeout + alone);
+    });
   }
 
   #send(collector: VoteCollector, nowMs: number, isRepeat: boolean): boolean {
@@ -267,13 +259,12 @@ export class NodeSession extends Deadline implements LockNodeListener {
       collector.collect(this.index, { kind: 'quarantined', remainingMs });
       return false;
     }
-    if (connection.sentAtMs.push(nowMs) === 1 && this.position === -1)
-      this.#service.answers.set(this, this.#service.options.acquire.nodeTimeoutMs, nowMs);
+    connection.sent(nowMs);
     const settle = (reply: VoteReply) => {
       const isAskedAgain = connection === this.#connection && this.#answered(vote, reply);
       // Nothing was written, so it can be sent once more after the join, unless it has been released meanwhile.
       const again = isAskedAgain && !isRepeat && !collector.ended;
-      if (again) this.#afterJoin.push(collector);
+      if (again) this.#joining.waiting.push(collector);
       if (isAskedAgain) this.#mustJoin();
       if (!again) collector.collect(this.index, reply);
     };
@@ -294,27 +285,21 @@ export class NodeSession extends Deadline implements LockNodeListener {
 
   /** Learns from the answer to a vote. Returns whether the node has to be joined. */
   #answered({ kind: vote }: VoteRequest, reply: VoteReply): boolean {
-    const { clock, options } = this.#service;
-    const { nowMs } = clock;
-    const timeoutMs = options.acquire.nodeTimeoutMs;
+    const { nowMs } = this.#service.clock;
     const connection = this.#connection;
-    const sentAtMs = connection.sentAtMs.shift() ?? nowMs;
-    // Found silent while this answer was due: it came too late to count in its vote.
-    const isLate = this.health.isSilent && nowMs - sentAtMs > timeoutMs;
-    if (this.health.isSilent && nowMs - (connection.sentAtMs[0] ?? nowMs) <= timeoutMs) {
-      this.health.isSilent = false;
-      if (this.state === 'voting') this.#listener.joined();
-    }
+    const wasSilent = connection.isSilent;
+    const tookMs = connection.answered(nowMs);
+    if (wasSilent && !connection.isSilent && this.state === 'voting') this.#listener.joined();
     if (reply.kind === 'unjoined' || (reply.kind === 'failed' && reply.mustJoin === true))
       return true;
     if (reply.kind === 'failed') {
       if (!reply.nothingWritten) connection.hasUnknownOutcome = true;
       if (reply.reason === 'error') this.health.fault(vote, reply.message);
-    } else if (!isLate) {
-      this.roundTripMs = nowMs - sentAtMs;
+    } else if (tookMs !== undefined) {
+      this.roundTripMs = tookMs;
       if (reply.kind === 'quarantined') this.votesAtMs = nowMs + reply.remainingMs;
       // An extension need not look at what says that it was joined.
-      if (vote === 'acquire') this.#rejoin.forgotten = 0;
+      if (vote === 'acquire') this.#joining.forgotten = 0;
       const did = reply.kind === 'accepted' || reply.kind === 'extended' ? vote : undefined;
       const isNews = this.health.faults > 0 || this.health.reported !== 'joined';
       if (isNews && this.state === 'voting') this.health.works(did);
@@ -323,32 +308,35 @@ export class NodeSession extends Deadline implements LockNodeListener {
   }
 
   #mustJoin(): void {
+    const joining = this.#joining;
     if (this.state === 'voting') {
       this.state = 'joining';
-      this.#rejoin.forgotten += 1;
-      this.health.left(this.#rejoin.forgotten > 1 ? FORGETS : MUST_JOIN);
+      joining.forgotten += 1;
+      this.health.left(joining.forgotten > 1 ? FORGETS : MUST_JOIN);
       // Pauses begin with the second time: the first time it was flushed.
-      if (this.#rejoin.forgotten > 1) this.#joinLater(this.#rejoin.forgotten - 2);
+      if (joining.forgotten > 1) this.#joinLater(joining.forgotten - 2);
     }
-    if (this.#rejoin.position === -1) this.#join();
-    else this.#failWaiting(this.health.problem);
+    if (joining.state === 'pausing') this.#failWaiting(this.health.problem);
+    else this.#join();
   }
 
   #joinLater(earlier: number): void {
+    this.#joining.state = 'pausing';
     const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** earlier);
     const delayMs = Math.ceil(pauseMs * this.#service.environment.random.fraction());
-    this.#service.alarms.set(this.#rejoin, delayMs, this.#service.clock.nowMs);
+    this.#service.alarms.set(this.#joining, delayMs, this.#service.clock.nowMs);
   }
 
   #join(): void {
+    const joining = this.#joining;
+    if (joining.state === 'asked') return;
+    joining.state = 'asked';
     const connection = this.#connection;
-    if (this.state !== 'joining' || connection.isJoinAsked) return;
-    connection.isJoinAsked = true;
     const { join } = this.#service.linkSettings;
     this.node.join(join, (reply) => {
       if (connection !== this.#connection || this.state !== 'joining') return;
-      connection.isJoinAsked = false;
-      this.health.isSilent = false;
+      joining.state = 'idle';
+      connection.isSilent = false;
       if (reply.kind === 'joined') {
         // One server has one vote, however many nodes lead to it.
         const twin = this.#service.sessions.find(({ server }) => server === reply.server);
@@ -356,38 +344,39 @@ export class NodeSession extends Deadline implements LockNodeListener {
         this.health.problem = `leads to the same server as ${twin.address} now`;
       } else this.health.problem = whyNotJoined(reply, join);
       this.#failWaiting(this.health.problem);
-      this.#joinLater(this.#rejoin.failures);
-      this.#rejoin.failures += 1;
+      this.#joinLater(joining.failures);
+      joining.failures += 1;
     });
   }
 
   #joined(reply: JoinReply & { kind: 'joined' }): void {
-    const { quarantineMs, isMoved = false, others = [], upMs } = reply;
-    const { nowMs } = this.#service.clock;
-    const wasUp = this.#rejoin.joined(nowMs, upMs);
+    const { server, quarantineMs, isMoved = false, others = [], upMs } = reply;
     // The server that answered is another one: the one before forgot nothing.
-    if (isMoved) this.#rejoin.forgotten = 0;
-    this.#rejoin.failures = 0;
+    if (isMoved) this.#joining.forgotten = 0;
+    this.#joining.failures = 0;
+    const { nowMs } = this.#service.clock;
+    const wasUp = this.#succession.joined(nowMs, upMs);
     this.state = 'voting';
-    this.#connection.server = reply.server;
+    this.#connection.server = server;
     this.votesAtMs = nowMs + quarantineMs;
     this.#outbox.flush();
     // Vote that ended meanwhile has been released, and must not arrive after its release.
-    for (const collector of this.#afterJoin.splice(0))
+    for (const collector of this.#joining.waiting.splice(0))
       if (!collector.ended) this.#send(collector, this.#service.clock.nowMs, true);
     this.#service.outgoing.flushLater();
     // A node that forgets has to vote first.
-    if (this.#rejoin.forgotten <= 1) {
+    if (this.#joining.forgotten > 1) this.health.look();
+    else {
       this.health.problem = 'connection lost';
       this.health.joined(quarantineMs, isMoved, wasUp ? upMs : undefined);
-    } else this.health.look();
+    }
     this.#listener.joined();
     if (upMs !== undefined) this.#listener.doubted();
     this.#service.configurations.joined(this.index, others);
   }
 
   #failWaiting(message: string): void {
-    for (const collector of this.#afterJoin.splice(0))
+    for (const collector of this.#joining.waiting.splice(0))
       collector.collect(this.index, failure('unreachable', message));
   }
 }

@@ -1,6 +1,6 @@
 import type { Environment } from '../environment.ts';
 import type { ResolvedOptions } from '../options/resolve-options.ts';
-import { Alarm } from './deadlines.ts';
+import { Alarm } from '../deadlines.ts';
 import type { LockNode } from './lock-node.ts';
 import { NodeSession, type NodeSetListener } from './node-session.ts';
 import { MINIMUM_SILENCE_LIMIT_MS, Service } from './service.ts';

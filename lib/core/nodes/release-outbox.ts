@@ -1,4 +1,4 @@
-import { Alarm } from './deadlines.ts';
+import { Alarm } from '../deadlines.ts';
 import type { LockNode, ReleaseReply, ReleaseRequest } from './lock-node.ts';
 import type { Service } from './service.ts';
 

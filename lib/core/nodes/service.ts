@@ -5,13 +5,15 @@ import { inSeconds } from '../options/duration.ts';
 import { FLOOR_RETENTION_MS, PROTOCOL_VERSIONS } from '../options/options.ts';
 import type { ResolvedOptions } from '../options/resolve-options.ts';
 import { Configurations } from './configuration.ts';
-import { Alarm, Deadlines, ServiceClock } from './deadlines.ts';
+import { Alarm, Deadlines, ServiceClock } from '../deadlines.ts';
 import type {
   JoinRequest,
   LinkSettings,
   LockNode,
   ReleaseReply,
   ReleaseRequest,
+  VoteReply,
+  VoteRequest,
 } from './lock-node.ts';
 import { NodeNames } from './node-names.ts';
 
@@ -149,6 +151,14 @@ export function waitsForGuard(leftMs: number): string {
   return `gives no locks for ${inSeconds(leftMs)} more (restart guard)`;
 }
 
+/** The party that asked for votes: receives each node's answer once, by its index. */
+export interface VoteCollector extends Collected {
+  readonly vote: VoteRequest;
+  /** Collector no longer listens. */
+  readonly ended: boolean;
+  collect(index: number, reply: VoteReply): void;
+}
+
 /** The party that released a lock: receives what became of it at each node once. */
 export interface ReleaseCollector extends Collected {
   released(node: ServiceNode, reply: ReleaseReply): void;
@@ -160,10 +170,10 @@ export interface ServiceNode {
   readonly address: string;
   readonly state: 'down' | 'joining' | 'voting' | 'closed';
   readonly votesAtMs: number;
+  readonly isSilent: boolean;
   /** The server that votes for it; undefined while none does. */
   readonly server: string | undefined;
   readonly health: {
-    readonly isSilent: boolean;
     readonly problem: string;
     readonly reported: 'nothing' | 'joined' | 'left' | 'failing';
   };
@@ -235,9 +245,9 @@ export class Quorum {
   /** The nodes that don't vote now, as far as that was reported, and why. */
   get #missingVotes(): NodeCause[] {
     const { sessions, clock } = this.#service;
-    return sessions.flatMap(({ address, health, votesAtMs, state }): NodeCause[] => {
+    return sessions.flatMap(({ address, health, votesAtMs, state, isSilent }): NodeCause[] => {
       const leftMs = votesAtMs - clock.nowMs;
-      const refuses = state !== 'voting' ? 'unreachable' : health.isSilent ? 'timeout' : 'error';
+      const refuses = state !== 'voting' ? 'unreachable' : isSilent ? 'timeout' : 'error';
       if (health.reported !== 'joined')
         return [{ address, reason: refuses, message: health.problem, elapsedMs: 0 }];
       const message = waitsForGuard(leftMs);

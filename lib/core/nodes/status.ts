@@ -69,10 +69,13 @@ export function statusOf(session: NodeSession, nowMs: number): NodeStatus {
   };
 }
 
-export function stateOf({ state, health, votesAtMs }: NodeSession, nowMs: number): NodeState {
+export function stateOf(
+  { state, health, votesAtMs, isSilent }: NodeSession,
+  nowMs: number,
+): NodeState {
   if (state === 'closed') return 'down';
   if (state !== 'voting') return state;
-  if (health.isSilent) return 'silent';
+  if (isSilent) return 'silent';
   if (health.reported !== 'joined') return 'refusing';
   return votesAtMs > nowMs ? 'quarantined' : 'voting';
 }

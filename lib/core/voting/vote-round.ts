@@ -1,10 +1,9 @@
 import { inModuleContext } from '../system-environment.ts';
 import type { NodeCause, NodeFailureReason } from '../errors.ts';
-import { Deadline, LATE_MS } from '../nodes/deadlines.ts';
+import { Deadline, LATE_MS } from '../deadlines.ts';
 import type { VoteReply, VoteRequest } from '../nodes/lock-node.ts';
-import type { VoteCollector } from '../nodes/node-session.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
-import { waitsForGuard } from '../nodes/service.ts';
+import { waitsForGuard, type VoteCollector } from '../nodes/service.ts';
 import { VoteCount } from './vote-count.ts';
 
 /**
@@ -61,7 +60,7 @@ export class VoteRound extends Deadline implements VoteCollector {
     this.timeoutMs = Math.max(1, timeoutMs);
     let isCollected = false;
     for (const session of sessions) {
-      if (session.health.isSilent) this.votes.silent(session.index);
+      if (session.isSilent) this.votes.silent(session.index);
       if (session.ask(this, nowMs)) isCollected = true;
     }
     this.#isSending = false;
@@ -99,8 +98,7 @@ export class VoteRound extends Deadline implements VoteCollector {
   onDeadline(): void {
     // A node that owes an answer by now is silent for the next round, which may begin before that answer's deadline is called.
     for (const session of this.#nodes.sessions)
-      if (!session.health.isSilent && this.votes.replies[session.index] === undefined)
-        session.onDeadline();
+      if (this.votes.replies[session.index] === undefined) session.checkSilence();
     this.#end(false);
   }
 

@@ -189,7 +189,7 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
     const { foreign, reserved, turn } = blocking;
     if (foreign === undefined)
       return reserved === undefined ? UNTIL_WOKEN : { kind: 'wait', untilMs: reserved.untilMs };
-    if (this.#queues && turn?.isWaiting !== true) this.#shared.keys.stand(blocking, nowMs);
+    if (this.#queues && turn?.place === undefined) this.#shared.keys.stand(blocking, nowMs);
     return { kind: 'wait', untilMs: foreign.untilMs };
   }
 
@@ -201,7 +201,7 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
         throw brokenInvariant('one try at a time for a key in one process');
       record.trying = this;
       record.reserved = undefined;
-      record.turn?.pause();
+      record.turn?.place?.end();
     }
     this.tries += 1;
     this.attempt = new Attempt(nodes, this, this.call, endsAtMs);
@@ -237,7 +237,7 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
   }
 
   get #isCalled(): boolean {
-    return this.records.some(({ turn }) => turn?.hasCome);
+    return this.records.some(({ turn }) => turn?.place?.hasTurn);
   }
 
   /** Ends its try: it has the lock, or looks again. */
@@ -334,7 +334,6 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
       }
     }
     for (const record of this.records) keys.drop(record);
-    // Acquisition that has waited is old: whatever it refers to would be kept until a full collection.
-    this.attempt = this.latest = this.#resolve = this.#reject = this.call.stage = undefined;
+    this.call.stage = undefined;
   }
 }

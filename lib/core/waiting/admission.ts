@@ -7,32 +7,6 @@ export interface Candidate {
   wake(): void;
 }
 
-/** Candidates, and the first of them at once: a Set looks at all that have left before, a quarter of the time of a burst. */
-class CandidateLine extends Set<Candidate> {
-  /** Candidates from `#head` on in the order in which they came, with some that have left. */
-  readonly #order: Candidate[] = [];
-  #head = 0;
-
-  override add(candidate: Candidate): this {
-    if (!this.has(candidate)) this.#order.push(candidate);
-    return super.add(candidate);
-  }
-
-  override delete(candidate: Candidate): boolean {
-    const isGone = super.delete(candidate);
-    // Nothing of those that have left is kept.
-    if (this.size === 0) this.#head = this.#order.length = 0;
-    return isGone;
-  }
-
-  get first(): Candidate | undefined {
-    const order = this.#order;
-    while (this.#head < order.length && !this.has(order[this.#head]!)) this.#head += 1;
-    if (this.#head * 2 > order.length) this.#head -= order.splice(0, this.#head).length;
-    return order[this.#head];
-  }
-}
-
 /**
  * Limits the tries under way. Thousands at once would only wait in the queues of the servers, and their answers here, until
  * all of them time out. A slot is taken for the time of one try; extensions, releases and joins need none, so what holds a lock
@@ -40,8 +14,8 @@ class CandidateLine extends Set<Candidate> {
  */
 export class Admission {
   readonly limit: number;
-  readonly #urgent = new CandidateLine();
-  readonly #others = new CandidateLine();
+  readonly #urgent = new Set<Candidate>();
+  readonly #others = new Set<Candidate>();
   #inUse = 0;
 
   constructor(limit: number) {
@@ -82,7 +56,8 @@ export class Admission {
   }
 
   get #next(): Candidate | undefined {
-    return this.#urgent.first ?? this.#others.first;
+    const [next] = this.#urgent.size > 0 ? this.#urgent : this.#others;
+    return next;
   }
 
   #wakeNext(): void {

@@ -6,9 +6,6 @@ export interface Call extends LockCall {
   readonly arrival: number;
   /** Made inside of a section: others may wait for what that holds. */
   readonly isInside: boolean;
-  readonly signal: AbortSignal | undefined;
-  /** Place among the calls of its service. */
-  slot: number;
   /** Reason why it was cancelled, if it was: after the grant nothing may be held all the same. */
   cancelled: { readonly error: unknown } | undefined;
   /** Receives the end of what its caller waits for at the moment. */

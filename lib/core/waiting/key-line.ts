@@ -1,4 +1,4 @@
-import { Deadline } from '../nodes/deadlines.ts';
+import { Deadline } from '../deadlines.ts';
 import type { Attempt } from '../voting/attempt.ts';
 import type { Call } from './call.ts';
 

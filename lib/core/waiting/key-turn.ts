@@ -1,5 +1,4 @@
 import { NodeNames } from '../nodes/node-names.ts';
-import type { NodeSession } from '../nodes/node-session.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import { QueuePlace, type QueuedKey } from './queue-place.ts';
 
@@ -12,10 +11,10 @@ const ROW_MS = 40;
  * place, ahead of others that have waited for longer.
  */
 export class KeyTurn {
+  /** Undefined where no caller here has to wait for another process. */
+  place: QueuePlace | undefined = undefined;
   readonly #nodes: NodeSet;
   readonly #key: QueuedKey;
-  /** Undefined where no caller here has to wait for another process. */
-  #place: QueuePlace | undefined;
   /** Whether nodes may have a place of this process in the line of the key. */
   #isInLine = false;
   /** When the key was granted first in the present row. */
@@ -26,17 +25,8 @@ export class KeyTurn {
     this.#key = key;
   }
 
-  get isWaiting(): boolean {
-    return this.#place !== undefined;
-  }
-
   get isInRow(): boolean {
     return this.#rowSinceMs !== undefined;
-  }
-
-  /** Says that nodes keep the key for callers here. */
-  get hasCome(): boolean {
-    return this.#place?.hasTurn === true;
   }
 
   /** Takes its place in the line of the nodes, or says that it still stands there. */
@@ -44,29 +34,14 @@ export class KeyTurn {
     // Its row is over, and what nodes keep for it is the turn of others.
     if (this.isInRow) this.passOn();
     this.#isInLine = true;
-    this.#place ??= new QueuePlace(this.#nodes, this.#key);
-    this.#place.stand(nowMs);
-  }
-
-  standAt(session: NodeSession): void {
-    this.#place?.standAt(session);
-  }
-
-  /** A node keeps the key: for this process, or for so long for the one before it. */
-  heard(session: NodeSession, keptMs: number): void {
-    if (keptMs > 0) this.#place?.standBy(keptMs);
-    else this.#place?.turn(session);
-  }
-
-  /** Callers here try now: what nodes answered before counts no more. */
-  pause(): void {
-    this.#place?.end();
+    this.place ??= new QueuePlace(this.#nodes, this.#key);
+    this.place.stand(nowMs);
   }
 
   /** No caller here waits for another process any more. */
   end(): void {
-    this.#place?.end();
-    this.#place = undefined;
+    this.place?.end();
+    this.place = undefined;
   }
 
   /** Goes on with the row, or begins one. Returns false where it is over. */

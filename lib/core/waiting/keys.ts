@@ -161,13 +161,15 @@ export class Keys implements LockedKeys {
   /** See LockNodeListener. A process that has left the line has passed its turn on by doing so. */
   turn(session: NodeSession, lockName: string, keptMs: number): void {
     const key = lockName.slice(this.#nodes.options.keyPrefix.length);
-    const record = this.#records[key];
-    if (record?.trying === undefined) record?.turn?.heard(session, keptMs);
+    const { trying, turn } = this.#records[key] ?? {};
+    if (trying !== undefined) return;
+    if (keptMs > 0) turn?.place?.standBy(keptMs);
+    else turn?.place?.turn(session);
   }
 
   /** Hears that a node reports turns from now on: those before may have gone to the next in line. */
   listening(session: NodeSession): void {
-    for (const { turn } of Object.values(this.#records)) turn?.standAt(session);
+    for (const { turn } of Object.values(this.#records)) turn?.place?.standAt(session);
   }
 
   /** Lets all callers look again: the nodes that vote have changed. */

@@ -1,5 +1,5 @@
 import type { NodeCause } from '../errors.ts';
-import { Deadline } from '../nodes/deadlines.ts';
+import { Deadline } from '../deadlines.ts';
 import type { WaitReply, WaitRequest } from '../nodes/lock-node.ts';
 import { NodeNames } from '../nodes/node-names.ts';
 import type { NodeSession } from '../nodes/node-session.ts';

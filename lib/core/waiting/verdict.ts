@@ -1,5 +1,5 @@
 import { LockBusyError, QuorumUnavailableError, type NodeCause } from '../errors.ts';
-import { LATE_MS } from '../nodes/deadlines.ts';
+import { LATE_MS } from '../deadlines.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import type { FailedAttempt, LockCall } from '../voting/attempt.ts';
 import type { VoteRound } from '../voting/vote-round.ts';

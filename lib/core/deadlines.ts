@@ -1,4 +1,4 @@
-import type { Clock, Environment, TimerHandle } from '../environment.ts';
+import type { Clock, Environment, TimerHandle } from './environment.ts';
 
 /** Deadlines that are called later than this were late because the process did not run. */
 export const LATE_MS = 10;

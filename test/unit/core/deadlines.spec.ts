@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { Deadline, Deadlines } from '../../../../lib/core/nodes/deadlines.ts';
-import { ManualEnvironment } from '../../../support/manual-environment.ts';
+import { Deadline, Deadlines } from '../../../lib/core/deadlines.ts';
+import { ManualEnvironment } from '../../support/manual-environment.ts';
 
 let environment: ManualEnvironment;
 /** Deadlines that were called, and when: `name@ms`. */
