@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { FenceTicket } from '../../lib/testing/index.ts';
-import { failedCases, SEED, useVirtualTime } from './support/kit-in-virtual-time.ts';
+import { failedCases, SEED, sleep, useVirtualTime } from './support/kit-in-virtual-time.ts';
 import { failuresOf, MemoryStore, type Sight } from './support/memory-store.ts';
 
 // Wrong stores of which each is found by one case of the kit only.
@@ -130,6 +130,30 @@ describe(`with the random numbers of seed ${SEED}`, () => {
         failure: expect.stringContaining('did not await pause()'),
       },
     ]);
+  });
+
+  it('finds older writes behind newer ones, although none is lost, in a store that trusts whom it let in', async () => {
+    class Trusting extends MemoryStore {
+      readonly #read = new Map<string, string | null>();
+      override async read(ticket: FenceTicket): Promise<string | null> {
+        // Some readers come late.
+        if (this.#read.size % 3 === 0) await sleep(20);
+        const text = await super.read(ticket);
+        this.#read.set(ticket.holder + ticket.resource, text);
+        return text;
+      }
+      override async write(ticket: FenceTicket, text: string, pause: () => Promise<void>) {
+        await pause();
+        const now = this.data.texts.get(ticket.resource) ?? null;
+        const before = this.#read.get(ticket.holder + ticket.resource);
+        this.refuse(ticket, before !== undefined && before !== now);
+        this.data.texts.set(ticket.resource, text);
+      }
+    }
+    expect(await failedCases(new Trusting(), { gateMs: 50 })).toContainEqual({
+      name: expect.stringMatching(/^overlapping holders/),
+      failure: expect.stringContaining('came after a newer one'),
+    });
   });
 
   /** Refuses with this error. */
