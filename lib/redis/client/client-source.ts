@@ -148,7 +148,7 @@ export class ClientSource implements WireSource {
   create(host = this.host): { readonly client: Redis; readonly socket: ServerSocket | undefined } {
     const [find, isFound] = [this.#find, this.foundBy !== undefined];
     const sockets: ServerSocket[] = [];
-    const Connector = class extends ServerSocket {
+    const Connector = class ClientSocket extends ServerSocket {
       constructor(options: RedisOptions) {
         super(options, find, isFound);
         sockets.push(this);

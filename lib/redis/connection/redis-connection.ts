@@ -129,7 +129,9 @@ export class RedisConnection implements ScriptCommandOwner, Beating, WireListene
   }
 
   subscribe(channel: string): Promise<unknown> {
-    return this.#wire.subscribe(channel);
+    const subscribed = this.#wire.subscribe(channel);
+    if (this.heartbeat.isResting) this.heartbeat.watch();
+    return subscribed;
   }
 
   hold(isHeld: boolean): void {

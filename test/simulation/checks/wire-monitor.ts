@@ -64,6 +64,8 @@ export class WireMonitor {
   readonly #extensions = new Map<unknown, WireExtension>();
   /** When each node was joined lately. */
   readonly #joins: number[][] = [];
+  /** The holders whose release has left for each node. */
+  readonly #released: Set<string>[] = [];
 
   constructor(listener: WireListener) {
     this.#listener = listener;
@@ -78,6 +80,14 @@ export class WireMonitor {
 
   unwritten(command: string): void {
     this.#listener.broke('not-written', command);
+  }
+
+  /** A request leaves for a node: by the letter of its script, with the holder that it is about. */
+  leaving(letter: string, holder: string, node: number): void {
+    const released = (this.#released[node] ??= new Set());
+    if (letter === 'r') released.add(holder);
+    else if (released.has(holder))
+      this.#listener.broke('vote-after-release', `a vote for ${holder} leaves for n${node}`);
   }
 
   writtenAfterAll(vote: string): void {

@@ -30,6 +30,8 @@ interface Sent {
   readonly words: readonly string[];
   readonly command: WireCommand;
   readonly leavesMs: number;
+  /** The number of requests in it, of which each has its price. */
+  readonly requests: number;
 }
 
 /**
@@ -72,20 +74,22 @@ export class SimulatedWire implements Wire, ServerPeer {
   }
 
   write(commands: readonly WireCommand[]): void {
-    const { world, process, path, commandMs } = this.#ends;
+    const { world, process, path, server, commandMs } = this.#ends;
     if (!process.alive) return;
     if (!this.isReady || !this.#isOpen) {
       for (const command of commands)
         void Promise.resolve().then(() => command.refused(new Error(NOT_WRITABLE)));
       return;
     }
-    process.spend(commands.length * commandMs);
-    const leavesMs = process.nowMs;
     const wasAsked = this.isAsked;
-    const packet = commands.map((command) => {
+    const written = commands.map((command) => {
       this.#unsettled.add(command);
-      return { command, leavesMs, words: command.words.map(String) };
+      const words = command.words.map(String);
+      return { command, words, requests: server.redis.requestsIn(words).length || 1 };
     });
+    process.spend(sumOf(written) * commandMs);
+    const leavesMs = process.nowMs;
+    const packet = written.map((each) => ({ ...each, leavesMs }));
     this.#inFlight.push(...packet);
     this.#requestArrivesMs = Math.max(this.#requestArrivesMs, leavesMs + path.delayMs(leavesMs));
     world.at(this.#requestArrivesMs, () => path.passRequest(() => this.#arrive(packet)));
@@ -177,7 +181,7 @@ export class SimulatedWire implements Wire, ServerPeer {
       const answer = this.#answer(words);
       return isGarbled ? 'garbled' : answer;
     });
-    this.#reply(packet.length, () => {
+    this.#reply(sumOf(packet), () => {
       for (const [index, { command }] of packet.entries()) {
         if (!this.#unsettled.delete(command)) continue;
         const answer = answers[index];
@@ -266,4 +270,8 @@ export class SimulatedWire implements Wire, ServerPeer {
     this.#unsettled.clear();
     for (const command of unsettled) command.refused(new Error('Connection is closed.'));
   }
+}
+
+function sumOf(sent: readonly Pick<Sent, 'requests'>[]): number {
+  return sent.reduce((sum, { requests }) => sum + requests, 0);
 }

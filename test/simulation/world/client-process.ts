@@ -89,6 +89,10 @@ export class ClientProcess {
         given: () => this.#given(),
         left: (packet: readonly (readonly string[])[], wasAsked: boolean) => {
           const requests = packet.flatMap((words) => server.redis.requestsIn(words));
+          for (const [letter, first, second] of requests)
+            if (letter === 'r') this.#wire?.leaving(letter, first!, server.index);
+            else if (letter === 'a' || letter === 'e')
+              this.#wire?.leaving(letter, second!, server.index);
           if (requests.length > 1 && requests[0]![0] === 'r' && !wasAsked)
             this.#run.counts.jointMessages += 1;
           this.#crashAfterSends -= requests.length;
