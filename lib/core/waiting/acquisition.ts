@@ -1,4 +1,5 @@
 import { brokenInvariant } from '../errors.ts';
+import { Deadline } from '../deadlines.ts';
 import { HeldLock } from '../holding/held-lock.ts';
 import type { SharedByLocks } from '../holding/key-lock.ts';
 import type { VoteReply } from '../nodes/lock-node.ts';
@@ -10,7 +11,7 @@ import type { Admission, Candidate } from './admission.ts';
 import { nextTryMs } from './back-off.ts';
 import { budgetOf } from './budget.ts';
 import type { Call } from './call.ts';
-import { Waiter } from './key-line.ts';
+import type { KeyLine, Waiter } from './key-line.ts';
 import type { KeyRecord, Keys } from './keys.ts';
 import type { KnownProcesses } from './known-processes.ts';
 import { GRACE_OF_SET_MS } from './queue-place.ts';
@@ -24,36 +25,37 @@ export interface SharedByCallers extends SharedByLocks {
   readonly processes: KnownProcesses;
 }
 
-/** What a caller does next. It has a slot where it tries, and is woken at that time at the latest where it waits. */
+/** What a caller does next: it tries, with a slot, or waits until it is woken, or until that time. */
 type Decision = { readonly kind: 'try' } | { readonly kind: 'wait'; readonly untilMs: number };
 
 const UNTIL_WOKEN: Decision = { kind: 'wait', untilMs: Number.POSITIVE_INFINITY };
 
 /**
- * - `looking`: decides what comes next, in a moment at the latest.
- * - `waiting`: in line, until it is woken.
- * - `trying`: asks the nodes.
- * - `done`: has its lock or its error.
+ * A call on its way to its lock: it stands in line, tries, waits, and tries again, within its budget. It stands in the line of one
+ * key at a time, the one that blocks it.
+ *
+ * A set that waits for `b` while `a` is free would never get both where others ask for `a` alone, again and again. So the set
+ * keeps `a` from later arrivals for a moment, as the servers do between processes.
  */
-type AcquisitionState = 'looking' | 'waiting' | 'trying' | 'done';
-
-/**
- * Acquire on its way: in line, try, wait, try again, within its budget.
- * It stands in the line of one key at a time, the one that blocks it. A set for which a key has become free while another one
- * is in use keeps the free one for a moment from later arrivals, as nodes do between processes.
- */
-export class Acquisition extends Waiter implements Candidate, AttemptListener {
+export class Acquisition extends Deadline implements Waiter, Candidate, AttemptListener {
   readonly call: Call;
   readonly records: readonly KeyRecord[];
   readonly arrivedAtMs: number;
+  line: KeyLine | undefined = undefined;
+  isOwed = false;
   tries = 0;
   attempt: Attempt | undefined = undefined;
   latest: FailedAttempt | undefined = undefined;
+  /**
+   * - `looking`: decides what comes next, in a moment at the latest.
+   * - `waiting`: in line, until it is woken.
+   * - `trying`: asks the nodes.
+   * - `done`: has its lock or its error.
+   */
+  #state: 'looking' | 'waiting' | 'trying' | 'done' = 'looking';
   readonly #shared: SharedByCallers;
-  #state: AcquisitionState = 'looking';
-  #resolve: ((lock: HeldLock) => void) | undefined;
-  #reject: ((error: unknown) => void) | undefined;
-  /** Time of its next try at the earliest. */
+  #promised: { resolve(lock: HeldLock): void; reject(error: unknown): void } | undefined;
+  /** A failed try is followed by another one at this time at the earliest. */
   #pausedUntilMs = Number.NEGATIVE_INFINITY;
 
   constructor(shared: SharedByCallers, call: Call) {
@@ -61,19 +63,18 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
     this.call = call;
     call.stage = this;
     this.#shared = shared;
-    // A suspend that is over must not count against a caller that came after it.
+    // A suspend of the system that is over must not take time from a caller that came after it.
     this.arrivedAtMs = shared.nodes.clock.checkedNowMs;
     this.records = shared.keys.use(call.keys);
   }
 
   /**
-   * Resolves with its lock, which is made before any other caller looks at its keys. Rejects with LockBusyError,
-   * QuorumUnavailableError, or what its call was cancelled with.
+   * Resolves with the lock, which is made before any other caller looks at its keys. Rejects with a LockBusyError, a
+   * QuorumUnavailableError, or what the call was cancelled with.
    */
   run(): Promise<HeldLock> {
     return new Promise((resolve, reject) => {
-      this.#resolve = resolve;
-      this.#reject = reject;
+      this.#promised = { resolve, reject };
       this.#look(this.arrivedAtMs);
     });
   }
@@ -84,14 +85,14 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
   }
 
   wake(fromMs?: number): void {
-    // Hints are of no use to a caller for which only a slot is missing, unless its turn has come.
+    // A hint that a key may be free is of no use to a caller that only lacks a slot, unless its turn has come.
     const isHint = fromMs !== undefined && !this.#isCalled;
     if (isHint && this.#shared.admission.isWaiting(this)) return;
     this.#pausedUntilMs = fromMs ?? this.#pausedUntilMs;
     if (this.#state !== 'waiting') return;
     this.#state = 'looking';
     this.#shared.nodes.answers.cancel(this);
-    // The code that wakes several callers finishes first.
+    // The code that woke it may have more callers to wake.
     void microtask.then(() => this.#look(this.#shared.nodes.clock.nowMs));
   }
 
@@ -99,7 +100,11 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
     this.wake();
   }
 
-  /** Looks again: tries, waits, or ends. */
+  /**
+   * Looks again: tries, waits, or ends. A caller that has an answer, such as the holder of its key, waits until its `wait` is over.
+   * One that has none is owed one: the others ahead of it may wait for their turn all the time, and it would be told of an outage
+   * although nobody has asked a server for it. So it tries itself as soon as it has just the time for that.
+   */
   #look(nowMs: number): void {
     const { nodes, admission } = this.#shared;
     const { cancelled, settings } = this.call;
@@ -107,7 +112,7 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
       if (cancelled !== undefined) throw cancelled.error;
       const { roundTripMs } = nodes.quorum;
       const budget = budgetOf(this.arrivedAtMs, settings, roundTripMs);
-      // The end of a try that begins now. The first one is made however little time is left.
+      // When a try would end that begins now. The first one is made however little time is left.
       const triedAtMs = this.tries === 0 ? nowMs : nowMs + roundTripMs;
       const isLate = triedAtMs >= Math.min(budget.waitUntilMs, budget.tryByMs);
       const isOwed = isLate && answerFor(nodes, this, nowMs) === undefined;
@@ -118,7 +123,6 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
         const slots = admission.isWaiting(this) ? admission.limit : undefined;
         throw errorFor(nodes, this, nowMs, slots);
       }
-      // Nothing is known of its keys, and it has not tried: it does not wait any longer for one ahead of it that pauses.
       const isOverdue = isOwed && this.tries === 0 && nowMs >= budget.tryByMs;
       this.#state = 'waiting';
       const decision = this.#decide(nowMs, isOverdue);
@@ -133,15 +137,19 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
     }
   }
 
-  /** One synchronous step up to the try, so that no two callers can try for one key. */
+  /** Decides, and marks its place, in one synchronous step: no two callers can try for one key. */
   #decide(nowMs: number, isOverdue: boolean): Decision {
     const { admission } = this.#shared;
-    const blocked = this.records.filter((record) => this.#isBlocked(record, nowMs, isOverdue));
-    const isInUse = (record: KeyRecord) => blocked.includes(record) || record.line.first;
+    let blocking: KeyRecord | undefined;
+    let inUse: KeyRecord | undefined;
+    for (const record of this.records) {
+      const isBlocked = this.#isBlocked(record, nowMs, isOverdue);
+      if (isBlocked && (blocking === undefined || record === this.#standsAt)) blocking = record;
+      if (isBlocked || record.line?.first !== undefined) inUse ??= record;
+    }
     // A caller that arrives stands in the line of its first key that is in use here.
-    if (this.line === undefined) this.records.find(isInUse)?.line.enter(this);
+    if (this.line === undefined) inUse?.enter(this);
     const isHead = this.line === undefined || this.line.first === this;
-    const blocking = blocked.find(({ line }) => line === this.line) ?? blocked[0];
     let wait: Decision | undefined;
     if (!isHead && !isOverdue) wait = UNTIL_WOKEN;
     else if (blocking !== undefined) {
@@ -154,37 +162,43 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
       this.line?.leave(this);
       return { kind: 'try' };
     }
-    if (this.line === undefined) this.records[0]?.line.enter(this);
+    if (this.line === undefined) this.records[0]?.enter(this);
     return wait ?? UNTIL_WOKEN;
   }
 
   #isBlocked(record: KeyRecord, nowMs: number, isOverdue: boolean): boolean {
     if (record.lock !== undefined || record.trying !== undefined) return true;
     if (record.foreign !== undefined) {
-      // Caller that is overdue is only behind a lease that is known to be over: one that runs is an answer.
+      // A lease that runs is an answer. So what holds up a caller that is overdue, and has none, can only be over.
       if (record.foreign.untilMs > nowMs && !isOverdue) return true;
       record.forgetHolder(nowMs);
     }
     const { reserved } = record;
-    // Sets keep a key from later callers only.
+    // A set keeps a key from later callers only.
     if (reserved === undefined || isOverdue) return false;
     return reserved.arrival < this.call.arrival && nowMs < reserved.untilMs;
   }
 
   /**
-   * A head stands in the line of the key that blocks it from now on; the wake-up that brought it here goes on to the next in the
-   * line that it leaves. The key of that line, which is free, is kept for it from later arrivals where it is the first in the new one.
+   * The head of a line, whose key is free, moves to the line of the key that blocks it. The wake-up that brought it here goes on to
+   * the next in the line that it leaves. Where it is first in the new line, the free key is kept for it from later arrivals.
    */
   #moveTo(blocking: KeyRecord, nowMs: number): void {
-    const left = this.records.find(({ line }) => line === this.line);
+    const left = this.#standsAt;
     if (left === blocking) return;
-    left?.line.leave(this);
-    blocking.line.enter(this);
-    if (left !== undefined && blocking.line.first === this && blocking.foreign === undefined)
+    this.line?.leave(this);
+    blocking.enter(this);
+    const isHead = blocking.line?.first === this;
+    if (left !== undefined && isHead && blocking.foreign === undefined)
       left.reserved ??= { arrival: this.call.arrival, untilMs: nowMs + GRACE_OF_SET_MS };
   }
 
-  /** Waits for the end of what blocks it, which wakes it, or comes at a known time. */
+  /** The key in whose line it stands. */
+  get #standsAt(): KeyRecord | undefined {
+    return this.line && this.records.find(({ line }) => line === this.line);
+  }
+
+  /** What blocks it wakes it when it ends, or ends at a known time. */
   #waitFor(blocking: KeyRecord, nowMs: number): Decision {
     const { foreign, reserved, turn } = blocking;
     if (foreign === undefined)
@@ -212,7 +226,7 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
     this.#shared.floors.raise(this.call.keys, floor);
   }
 
-  /** The word of single nodes on holders is no answer for others, but the best that is left for one who found out nothing. */
+  /** The word of single nodes is no answer, but the best that is left for a caller that found out nothing else. */
   sawVotes({ replies }: FailedAttempt['votes'], nowMs: number): void {
     for (const reply of replies)
       if (reply?.kind === 'held') {
@@ -221,13 +235,13 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
       }
   }
 
-  /** Stands in line before its votes are given back, so that these name the first of all. */
+  /** Stands in the line of the nodes before its votes are given back: their release names the first in that line. */
   refused(nowMs: number): void {
     if (!this.#queues) return;
     for (const record of this.records) this.#shared.keys.stand(record, nowMs);
   }
 
-  /** Calls that do not wait take no turn of others, and get none. */
+  /** A call that does not wait takes no turn of others, and gets none. */
   get #queues(): boolean {
     return this.call.settings.waitMs > 0;
   }
@@ -247,16 +261,15 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
       this.#shared.admission.exit();
       if (outcome.kind === 'granted') {
         const lock = new HeldLock(this.#shared, this.call, outcome);
-        const resolve = this.#resolve!;
         this.#leave();
-        return resolve(lock);
+        return this.#promised!.resolve(lock);
       }
       this.#learn(outcome);
-      // Caller stands in front of those who came later, before they look.
-      this.#backOff(outcome).line.enter(this);
+      // It is back in line, in front of those who came later, before they look.
+      this.#backOff(outcome).enter(this);
       for (const { line } of this.records) {
-        line.first?.wake();
-        line.wakeOwed();
+        line?.first?.wake();
+        line?.wakeOwed();
       }
     } catch (error) {
       return this.#fail(error);
@@ -265,9 +278,9 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
   }
 
   /**
-   * Learns what a try means for all callers that wait for these keys. Callers that arrive together may split the votes, and none
-   * of them has the lock then: they try again. What a quorum named, or nodes named twice in a row, is a holder: every attempt has
-   * a name of its own.
+   * Learns what a try means for all callers that wait for these keys. Three callers that arrive together may get one vote each of
+   * three nodes: none of them has the lock, and all try again. So a name is that of a holder only when a quorum named it, or all
+   * nodes did twice in a row: every try has a name of its own.
    */
   #learn(outcome: FailedAttempt): void {
     const { finding, votes, endedAtMs } = outcome;
@@ -287,7 +300,7 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
     this.latest ??= outcome;
   }
 
-  /** Returns the record it is blocked on, as far as nodes said: a caller for another of its keys does not wait behind it. */
+  /** Returns the key that blocks it, as far as nodes said: a caller for another of its keys does not wait behind it. */
   #backOff(outcome: FailedAttempt): KeyRecord {
     const { votes, endedAtMs, causes } = outcome;
     const { namedHolder } = votes;
@@ -304,7 +317,7 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
     return record;
   }
 
-  /** Finds out whose process the holder is. The floor of a node is the token of the holder, where one key was asked for. */
+  /** Finds out in which process the holder is. Where one key was asked for, the floor of the node is the token of the holder. */
   #processOf({ holder }: NamedHolder, { replies }: FailedAttempt['votes']) {
     const at = replies.findIndex((reply) => reply?.kind === 'held' && reply.holder === holder);
     const { index, floor } = replies[at] as Extract<VoteReply, { kind: 'held' }>;
@@ -313,12 +326,10 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
   }
 
   #fail(error: unknown): void {
-    const reject = this.#reject!;
     this.#leave();
-    reject(error);
+    this.#promised!.reject(error);
   }
 
-  /** Nothing of it stays behind, whatever it ended with. */
   #leave(): void {
     const { keys, admission, nodes } = this.#shared;
     this.#state = 'done';
@@ -330,7 +341,7 @@ export class Acquisition extends Waiter implements Candidate, AttemptListener {
     for (const record of this.records) {
       if (record.reserved?.arrival === this.call.arrival) {
         record.reserved = undefined;
-        record.line.first?.wake();
+        record.line?.first?.wake();
       }
     }
     for (const record of this.records) keys.drop(record);

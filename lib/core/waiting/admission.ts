@@ -1,16 +1,15 @@
 import { brokenInvariant } from '../errors.ts';
 
-/** A caller that wants to try. */
 export interface Candidate {
-  /** Goes first: others may wait for what it holds, or nodes keep its key for a moment. */
+  /** It goes first: others may wait for what it holds, or nodes keep its key for a moment. */
   readonly isUrgent: boolean;
   wake(): void;
 }
 
 /**
- * Limits the tries under way. Thousands at once would only wait in the queues of the servers, and their answers here, until
- * all of them time out. A slot is taken for the time of one try; extensions, releases and joins need none, so what holds a lock
- * never waits for one.
+ * Limits the tries under way. Ten thousand tries in one tick would wait in the queues of the servers, and their answers in the
+ * queue of this process, until all of them had timed out. A try takes a slot; extensions, releases and joins need none, so a
+ * lock that is held never waits for one.
  */
 export class Admission {
   readonly limit: number;
@@ -44,7 +43,7 @@ export class Admission {
     if (this.#urgent.delete(candidate) || isGone) this.#wakeNext();
   }
 
-  /** A try has ended. */
+  /** Gives the slot of a try back that has ended. */
   exit(): void {
     this.#inUse -= 1;
     if (this.#inUse < 0) throw brokenInvariant('a try gives back one slot');

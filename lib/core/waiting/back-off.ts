@@ -2,20 +2,18 @@ import type { NodeSet } from '../nodes/node-set.ts';
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
 import type { FailedAttempt } from '../voting/attempt.ts';
 
-/** Limits the jitter after a moment that several processes wait for. */
 const MAX_JITTER_MS = 40;
 
-/** Keeps processes apart that wait for the same moment. */
+/** A random pause that keeps processes apart which wait for the same moment. */
 export function jitterMs({ quorum, environment }: NodeSet, roundTrips = 1): number {
   const random = environment.random.fraction();
   return random * Math.min(roundTrips * quorum.roundTripMs, MAX_JITTER_MS);
 }
 
 /**
- * When to try again after so many tries that failed. Where the time is known at which a holder's lease, or a quarantine, ends:
- * then, but apart from others who wait for that moment. After what may have been a split vote of attempts that are giving up:
- * full jitter, doubling. Nodes that refuse by themselves are asked again in their own time: a join, or a sign of life, wakes
- * all callers.
+ * When to try again after so many tries that failed. Where the lease of a holder, or a quarantine, ends at a known time, the try
+ * comes then, a little apart from those of others. After what may have been a split vote, the pause is random and doubles.
+ * Nodes that refuse are asked at their leisure: a join, or a sign of life, wakes all callers.
  */
 export function nextTryMs(
   nodes: NodeSet,

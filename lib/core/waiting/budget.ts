@@ -1,18 +1,18 @@
 import type { ResolvedAcquire } from '../options/resolve-options.ts';
 
-/** Round trips that a first try is left at least: two ballots, and as much again. */
+/** The round trips that a first try needs: two ballots, and as much again. */
 const TRY_ROUND_TRIPS = 4;
 
-/** The times of one caller. */
 export interface Budget {
-  /** It tries at this time at the latest, although one ahead of it pauses: it needs the rest of its time for a try of its own. */
+  /** A caller that has not tried does so now, although one ahead of it pauses: the rest of its time is needed for that try. */
   readonly tryByMs: number;
-  /** The end of its `wait`, for one that has an answer by then. */
+  /** The end for a caller that has an answer by then. */
   readonly waitUntilMs: number;
-  /** The end for one without an answer: it is given a node timeout at least, in which the nodes could give one. */
+  /** The end for a caller that has none: it waits for a node timeout at least, so that the nodes can give one. */
   readonly endsAtMs: number;
 }
 
+/** The times of a caller that waits for so long. */
 export function budgetOf(
   arrivedAtMs: number,
   { waitMs, nodeTimeoutMs }: Pick<ResolvedAcquire, 'waitMs' | 'nodeTimeoutMs'>,

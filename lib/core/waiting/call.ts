@@ -1,14 +1,13 @@
 import type { LockCall } from '../voting/attempt.ts';
 
-/** A call for a lock. */
 export interface Call extends LockCall {
   /** The order of arrival in this process. */
   readonly arrival: number;
-  /** Made inside of a section: others may wait for what that holds. */
+  /** It was made inside of a section: others may wait for what that section holds. */
   readonly isInside: boolean;
-  /** Reason why it was cancelled, if it was: after the grant nothing may be held all the same. */
+  /** Why it was cancelled, if it was. Nothing may be held then, also when its lock has been granted. */
   cancelled: { readonly error: unknown } | undefined;
-  /** Receives the end of what its caller waits for at the moment. */
+  /** What its caller waits for at the moment. */
   stage: { readonly arrivedAtMs: number; cancelled(): void } | undefined;
 }
 
@@ -18,7 +17,7 @@ export function cancel(call: Call, error: unknown): void {
   call.stage?.cancelled();
 }
 
-/** Calls of one signal, behind one listener: Node warns of a leak from the eleventh on, and adding one walks along all others. */
+/** The calls of one signal share a listener: Node.js warns of a leak from the eleventh on, and walks along all to add one. */
 const callsOf = new WeakMap<AbortSignal, Set<Call>>();
 
 function cancelAll(this: AbortSignal): void {

@@ -1,17 +1,15 @@
-import { Deadline } from '../deadlines.ts';
 import type { Attempt } from '../voting/attempt.ts';
 import type { Call } from './call.ts';
 
 /** A caller that waits for keys. It stands in one line at a time. */
-export abstract class Waiter extends Deadline {
-  line: KeyLine | undefined = undefined;
-  /** It has no answer yet, and no more time than one takes: the end of every try wakes it. */
-  isOwed = false;
-  abstract readonly call: Call;
-  abstract readonly attempt: Attempt | undefined;
-
-  /** Looks again whether it can try, because something changed; it may from `fromMs` on, if that is given. */
-  abstract wake(fromMs?: number): void;
+export interface Waiter {
+  line: KeyLine | undefined;
+  /** It has no answer yet, and time is short: the end of every try wakes it. */
+  readonly isOwed: boolean;
+  readonly call: Call;
+  readonly attempt: Attempt | undefined;
+  /** It looks again whether it can try, which it may from `fromMs` on, if that is given. */
+  wake(fromMs?: number): void;
 }
 
 /** The callers of this process that wait for one key, in the order of their arrival. */
@@ -38,7 +36,7 @@ export class KeyLine {
     if (isHead) this.first?.wake();
   }
 
-  /** A try for the key has ended: there may be an answer, or the need for a try of their own. */
+  /** A try for the key has ended: those who are owed an answer have one now, or must try themselves. */
   wakeOwed(): void {
     for (const waiter of this.#waiters) if (waiter.isOwed) waiter.wake();
   }

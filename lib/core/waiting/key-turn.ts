@@ -2,20 +2,19 @@ import { NodeNames } from '../nodes/node-names.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import { QueuePlace, type QueuedKey } from './queue-place.ts';
 
-/** Time for which a process may keep a key for its own callers while others wait: hand-over inside a process is cheapest. */
 const ROW_MS = 40;
 
 /**
- * The turn of this process at one key. A row of grants here lasts for 40 ms, or hand-over between processes would take most of the
- * time of short holds. At its end this process leaves the line at all nodes: those that did not vote for it would name its old
- * place, ahead of others that have waited for longer.
+ * The turn of this process at one key. Where ten callers here and ten in another process hold a key for a millisecond each, most
+ * of the time would go into handing it over. So a process may keep a key for a row of its own callers, for 40 ms. Then it leaves
+ * the line at all nodes: one that did not vote for it would name its old place, ahead of others that have waited for longer.
  */
 export class KeyTurn {
-  /** Undefined where no caller here has to wait for another process. */
+  /** Its place in the line of the nodes; undefined where no caller here has to wait for another process. */
   place: QueuePlace | undefined = undefined;
   readonly #nodes: NodeSet;
   readonly #key: QueuedKey;
-  /** Whether nodes may have a place of this process in the line of the key. */
+  /** Nodes may have a place of this process, also after its turn has come. */
   #isInLine = false;
   /** When the key was granted first in the present row. */
   #rowSinceMs: number | undefined;
@@ -31,7 +30,7 @@ export class KeyTurn {
 
   /** Takes its place in the line of the nodes, or says that it still stands there. */
   stand(nowMs: number): void {
-    // Its row is over, and what nodes keep for it is the turn of others.
+    // A caller here lost its vote, so the row is over.
     if (this.isInRow) this.passOn();
     this.#isInLine = true;
     this.place ??= new QueuePlace(this.#nodes, this.#key);
@@ -60,7 +59,7 @@ export class KeyTurn {
     return wasInLine;
   }
 
-  /** Gives back what nodes keep for callers here, and the place of this process in the line. */
+  /** Gives back what nodes keep for callers here, and the place of this process. */
   passOn(): void {
     const wasInRow = this.isInRow;
     if (!this.pass() && !wasInRow) return;

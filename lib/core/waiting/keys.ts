@@ -11,24 +11,24 @@ import { POLL_MS, type ForeignHolder, type QueuedKey } from './queue-place.ts';
 /** Everything this process knows of one key, and who waits for it. */
 export class KeyRecord implements QueuedKey {
   readonly key: string;
-  /** The callers here that wait for it. */
-  readonly line = new KeyLine();
+  /** The callers here that wait for it; undefined until one did. */
+  line: KeyLine | undefined = undefined;
   /** This process among others that wait for it; undefined until callers here had to, or were given it one after the other. */
   turn: KeyTurn | undefined = undefined;
-  /** Held here: also while it is only kept for `minHold`. */
+  /** The lock that has it here, also while it is only kept for `minHold`. */
   lock: KeyLock | undefined = undefined;
-  /** Caller whose try for a lock with this key is under way. One at a time in this process. */
+  /** The one caller of this process that asks the nodes for it now. */
   trying: Waiter | undefined = undefined;
-  /** Set that waits for another key, and keeps this one from later callers: once between two tries for it. */
+  /** A set that waits for another key keeps this one from later callers, once between two tries for it. */
   reserved: { readonly arrival: number; readonly untilMs: number } | undefined = undefined;
   foreign: ForeignHolder | undefined = undefined;
-  /** Time until which it has a holder, here or elsewhere, as far as is known: infinite while it is held here. */
+  /** Until when it has a holder, as far as is known: infinite while it is held here. */
   busyUntilMs = Number.NEGATIVE_INFINITY;
-  /** Time until which the word of single nodes counts that named another holder. */
+  /** Until when the word of single nodes counts that named a holder. */
   namedUntilMs = Number.NEGATIVE_INFINITY;
-  /** The latest outage that a try for this key found; whether it still counts depends on who asks. */
+  /** The latest outage that a try for it found. Whether it still counts depends on who asks. */
   outage: FailedAttempt | undefined = undefined;
-  /** Waiters and locks that refer to it. */
+  /** How many callers and locks refer to it. */
   uses = 0;
 
   constructor(key: string) {
@@ -36,32 +36,36 @@ export class KeyRecord implements QueuedKey {
   }
 
   get isForSet(): boolean {
-    return (this.trying ?? this.line.first)?.call.keys.length !== 1;
+    return (this.trying ?? this.line?.first)?.call.keys.length !== 1;
   }
 
-  /** A node named another holder, whose lease runs for so long; -1 without TTL. That is news for two node timeouts, or until the next poll. */
+  /** A node named a holder, whose lease runs for so long (-1: no TTL). That counts for two node timeouts, or until the next poll. */
   noteHolder(nowMs: number, remainingMs: number, nodeTimeoutMs: number): void {
     const newsMs = Math.max(2 * nodeTimeoutMs, POLL_MS);
     const forMs = remainingMs < 0 ? newsMs : Math.min(remainingMs, newsMs);
     this.namedUntilMs = Math.max(this.namedUntilMs, nowMs + forMs);
   }
 
-  /** Nothing is known of a holder any more. */
   forgetHolder(nowMs: number): void {
     this.foreign = undefined;
     this.busyUntilMs = Math.min(this.busyUntilMs, nowMs);
   }
 
+  /** `waiter` stands in line for the key from now on. */
+  enter(waiter: Waiter): void {
+    (this.line ??= new KeyLine()).enter(waiter);
+  }
+
   /** Lets the line look again; its head may try from `fromMs` on. */
   mayBeFree(nowMs: number, fromMs: number): void {
     if (this.lock === undefined) this.forgetHolder(nowMs);
-    this.line.first?.wake(fromMs);
+    this.line?.first?.wake(fromMs);
   }
 
-  /** Ends a row for which nobody here tries any more: `waiter`, the caller that could, waits. */
+  /** Ends a row in which nobody here tries: `waiter`, the one caller that could, waits for something else. */
   yieldRow(waiter: Waiter): void {
     const isIdle = this.lock === undefined && this.trying === undefined;
-    const isNext = (this.line.first ?? waiter) === waiter;
+    const isNext = (this.line?.first ?? waiter) === waiter;
     if (isIdle && isNext && this.turn?.isInRow) this.turn.passOn();
   }
 }
@@ -70,8 +74,8 @@ export class KeyRecord implements QueuedKey {
 export class Keys implements LockedKeys {
   readonly #nodes: NodeSet;
   /**
-   * Object and no Map: where entries come and go V8 makes a new table all the time, and an outgrown one that has become old keeps
-   * all later ones, with all that was in them, until the next full collection. That was a third of the time of a busy client.
+   * An object and no Map: where entries come and go, V8 makes one table after another for a Map, and each old one keeps all later
+   * ones until the next full collection. That was a third of the time of a busy client.
    */
   readonly #records = Object.create(null) as Record<string, KeyRecord>;
 
@@ -122,23 +126,27 @@ export class Keys implements LockedKeys {
       record.busyUntilMs = Number.POSITIVE_INFINITY;
       record.turn?.end();
     }
-    for (const { line } of records) line.wakeOwed();
+    for (const { line } of records) line?.wakeOwed();
   }
 
   passOrKeep(lock: KeyLock, nowMs: number): boolean {
     const { call, grant } = lock;
-    const records = call.keys.map((key) => this.#records[key]!);
+    const records = this.#recordsOf(call.keys);
     const [record] = records as [KeyRecord];
-    const isAwaited = records.length === 1 && record.line.first !== undefined;
+    const isAwaited = records.length === 1 && record.line?.first !== undefined;
     const grantedAtMs = grant.startedAtMs + grant.roundTripMs;
     if (isAwaited && this.#turnAt(record).keep(grantedAtMs, nowMs)) return false;
     for (const { turn } of records) if (turn?.pass()) lock.mayHold = this.#nodes.allBits;
     return true;
   }
 
-  /** Callers here wait for another process: it takes its place in the line of the nodes. */
+  /** Callers here wait for another process: this one takes its place in the line of the nodes. */
   stand(record: KeyRecord, nowMs: number): void {
     this.#turnAt(record).stand(nowMs);
+  }
+
+  #recordsOf(keys: readonly string[]): readonly KeyRecord[] {
+    return keys.map((key) => this.#records[key]!);
   }
 
   #turnAt(record: KeyRecord): KeyTurn {
@@ -147,13 +155,13 @@ export class Keys implements LockedKeys {
 
   freed(lock: KeyLock): void {
     const { nowMs } = this.#nodes.clock;
-    const records = lock.call.keys.map((key) => this.#records[key]!);
+    const records = this.#recordsOf(lock.call.keys);
     for (const record of records) {
       record.lock = undefined;
       record.busyUntilMs = nowMs;
     }
     for (const record of records) {
-      record.line.first?.wake();
+      record.line?.first?.wake();
       this.drop(record);
     }
   }
@@ -167,12 +175,12 @@ export class Keys implements LockedKeys {
     else turn?.place?.turn(session);
   }
 
-  /** Hears that a node reports turns from now on: those before may have gone to the next in line. */
+  /** A node reports turns from now on. It may have given one before that went to the next in line. */
   listening(session: NodeSession): void {
     for (const { turn } of Object.values(this.#records)) turn?.place?.standAt(session);
   }
 
-  /** Lets all callers look again: the nodes that vote have changed. */
+  /** The nodes that vote have changed: all callers look again. */
   hintAll(): void {
     const { nowMs } = this.#nodes.clock;
     for (const record of Object.values(this.#records))

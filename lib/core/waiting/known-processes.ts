@@ -11,7 +11,7 @@ interface Asked {
   text?: string;
 }
 
-/** The processes that hold what callers here wait for, or are refused because of. One node is asked for each, once a minute. */
+/** The processes of the holders that stood in the way of callers here. One node is asked about each, once a minute. */
 export class KnownProcesses {
   readonly #nodes: NodeSet;
   readonly #known = new Map<string, Asked>();
@@ -20,7 +20,7 @@ export class KnownProcesses {
     this.#nodes = nodes;
   }
 
-  /** Asks the node who has the key, unless that is known. Returns what is known of the holder of a token by then, as a text. */
+  /** Asks the node whose process the holder is, unless that is known. Returns a function that says what is known by then. */
   meet(holder: string, token: number, key: string, nodeIndex: number): () => string | undefined {
     const revoked = revokedText(holder);
     if (revoked !== undefined) return () => `nobody (it was revoked ${revoked})`;

@@ -6,32 +6,31 @@ import type { NodeSession } from '../nodes/node-session.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import { jitterMs } from './back-off.ts';
 
-/** Stands in line again after so long, whatever was said: those in front may have stopped, and no key is idle for half a second. */
+/** The process asks again after so long, whatever was said: those in front may have stopped. No key is idle for half a second. */
 export const POLL_MS = 400;
-/** Nodes forget a queue in which nobody stood for so long. */
+/** A node forgets a queue that nobody asked about for so long. */
 const QUEUE_LIFE_MS = 10_000;
-/** Least time for which a free lock is kept for this process, and that for a caller that waits for several keys at once. */
+/** For so long, at least, a node keeps a free lock for this process; a set needs more, since it collects several turns. */
 const LEAST_GRACE_MS = 10;
 export const GRACE_OF_SET_MS = 40;
-/** A head that was not called tries so late after the end of a lease, and a few round trips. */
+/** A caller that was not called tries so long after the end of a lease, and a few round trips. */
 const LEAST_SLACK_MS = 10;
 
 /** The holder of the key in another process, as a quorum of nodes said. */
 export interface ForeignHolder {
-  /** When it is worth asking again, without a hint. */
+  /** When it is worth asking again where nothing is heard before. */
   readonly untilMs: number;
   /** When its lease ends unless it is extended; undefined without TTL. */
   readonly freeAtMs: number | undefined;
-  /** The answer of each node. */
   readonly causes: () => NodeCause[];
-  /** The text on its process, as far as it is known by then. */
+  /** Says which process it is, as far as that is known by then. */
   readonly process: () => string | undefined;
 }
 
 /** A key that callers here wait for. */
 export interface QueuedKey {
   readonly key: string;
-  /** Says whether the next of them wants other keys as well. */
+  /** The next of them wants other keys as well. */
   readonly isForSet: boolean;
   foreign: ForeignHolder | undefined;
   mayBeFree(nowMs: number, fromMs: number): void;
@@ -44,10 +43,10 @@ export interface QueuedKey {
  */
 export class QueuePlace extends Deadline {
   /**
-   * - `asking`: no quorum has said yet where this process stands. Callers ask by themselves where none does in time.
+   * - `asking`: no quorum has said yet where this process stands. Where none does in time, callers try by themselves.
    * - `behind`: a quorum has. It asks again when the lease of the holder, or the turn of the process before it, is over.
-   * - `named`: a node keeps the key for this process. The others have one round trip to say so, too.
-   * - `called`: callers here should have tried since.
+   * - `named`: a node keeps the key for this process. The other nodes have one round trip to say so, too.
+   * - `called`: the first caller here was woken, and should have tried since.
    */
   #state: 'asking' | 'behind' | 'named' | 'called' = 'asking';
   readonly #nodes: NodeSet;
@@ -55,9 +54,9 @@ export class QueuePlace extends Deadline {
   readonly #request: Omit<WaitRequest, 'ticket'>;
   readonly #graceMs: number;
   #ticket = 0;
-  /** The tickets that nodes gave, of which one becomes that of this process. */
+  /** The tickets that nodes gave; the one that a quorum does not exceed becomes that of this process. */
   readonly #tickets = new Map<NodeSession, number>();
-  /** When it is worth asking again, by node; each round of questions has a map of its own. */
+  /** When it is worth asking each node again. Every round of questions has a map of its own, by which late answers are known. */
   #freeInMs = new Map<NodeSession, number>();
   /** The nodes that keep the key for this process. */
   readonly #keptBy = new Set<NodeSession>();
@@ -67,7 +66,7 @@ export class QueuePlace extends Deadline {
     this.#nodes = nodes;
     this.#key = key;
     let graceMs = key.isForSet ? GRACE_OF_SET_MS : LEAST_GRACE_MS;
-    // The grace grows in few steps: a node looks through its whole queue where the text is another one than before.
+    // The grace grows in few steps: where the text of a place is a new one, the node looks for the old one in its whole queue.
     while (graceMs < 4 * nodes.quorum.roundTripMs + 5) graceMs *= 2;
     this.#graceMs = graceMs;
     const names = new NodeNames(nodes.options.keyPrefix, [key.key]);
@@ -75,7 +74,7 @@ export class QueuePlace extends Deadline {
     this.#request = { names, member, lifeMs: QUEUE_LIFE_MS };
   }
 
-  /** Says that nodes keep the key for this process, and that it should try now. */
+  /** Nodes keep the key for this process, which should try now. */
   get hasTurn(): boolean {
     return this.#state === 'called' && this.#keptBy.size > 0;
   }
@@ -98,7 +97,7 @@ export class QueuePlace extends Deadline {
     this.#nodes.outgoing.flushLater();
   }
 
-  /** Notes that this node keeps the key for this process. */
+  /** This node keeps the key for this process. */
   turn(session: NodeSession): void {
     const { options, quorum, alarms, clock } = this.#nodes;
     const isFirst = this.#keptBy.size === 0;
@@ -108,7 +107,7 @@ export class QueuePlace extends Deadline {
     else if (isFirst) alarms.set(this, Math.max(1, Math.ceil(quorum.roundTripMs)), clock.nowMs);
   }
 
-  /** Looks again when the turn of the process before it is over, for which the key is kept for so long. */
+  /** A node keeps the key for the process before this one for so long: then it is worth asking again. */
   standBy(keptMs: number): void {
     if (this.#keptBy.size === 0) this.#lookIn(keptMs);
   }
@@ -117,14 +116,14 @@ export class QueuePlace extends Deadline {
     const isCalled = this.#state === 'named' || this.#state === 'asking';
     if (isCalled && this.#call(this.#state === 'named')) return;
     if (this.hasTurn) {
-      // The callers that did not try go behind the others, or a set would keep a key until its other keys are free.
+      // Callers that did not try go behind the others, or a set would keep a key until its other keys are free.
       this.#ticket = 0;
       this.#tickets.clear();
     }
     this.stand(this.#nodes.clock.nowMs);
   }
 
-  /** Ends a round, also when a try begins: later answers count no more. */
+  /** Ends a round, for a try or for good: later answers count no more. */
   end(): void {
     this.#nodes.alarms.cancel(this);
     this.#freeInMs = new Map();
@@ -143,16 +142,17 @@ export class QueuePlace extends Deadline {
     const { clock, quorum } = this.#nodes;
     const { foreign } = this.#key;
     const slackMs = 4 * quorum.roundTripMs + LEAST_SLACK_MS;
-    // Leases in answers may be votes that are given back: no evidence of a holder, but a reason not to ask before.
+    // The lease may be that of a vote which is given back: no evidence of a holder, but a reason not to ask before its end.
     if (foreign !== undefined)
       this.#key.foreign = { ...foreign, untilMs: clock.nowMs + freeInMs + slackMs };
     if (freeInMs < POLL_MS) this.#lookIn(freeInMs);
   }
 
   /**
-   * Looks again when that time is over, unless it does before: an answer may be older than the turn that it heard of. Sets ask
-   * apart: two that have each other's key would change places at the same moment again and again. With a random pause of up to
-   * four round trips, one of them has both turns for a round trip at every second change.
+   * Asks again when that time is over, unless it does before: an answer may be older than a turn that it heard of.
+   *
+   * Two sets that have each other's key would give up their turns, and get the other one, at the same moment, again and again. So
+   * a set pauses for up to four round trips: at every second change, one of the two has both turns for a round trip.
    */
   #lookIn(ms: number): void {
     const { alarms, clock } = this.#nodes;
@@ -167,15 +167,15 @@ export class QueuePlace extends Deadline {
   }
 
   /**
-   * Calls the head of the line: the key is kept for this process, or, not `isKept`, free for anyone. Returns whether it was called:
-   * where no holder was found, back-off keeps callers apart, since votes were split or the number was wrong.
+   * Calls the first caller here: the key is kept for this process, or, where it is not `isKept`, free for anyone. Returns whether
+   * it did. Where no holder was found, votes were split or the number was wrong, and back-off keeps the callers apart.
    */
   #call(isKept: boolean): boolean {
     if (this.#state === 'called' || (!isKept && this.#key.foreign === undefined)) return false;
     this.#state = 'called';
     const { alarms, clock } = this.#nodes;
     const { nowMs } = clock;
-    // Processes that can't try by then have lost their turn.
+    // A process that has not tried by then has lost its turn.
     alarms.set(this, this.#graceMs, nowMs);
     this.#key.mayBeFree(nowMs, nowMs + (isKept ? 0 : jitterMs(this.#nodes)));
     return true;

@@ -5,20 +5,19 @@ import type { FailedAttempt, LockCall } from '../voting/attempt.ts';
 import type { VoteRound } from '../voting/vote-round.ts';
 import type { KeyRecord } from './keys.ts';
 
-// Knowledge of the keys of a caller, and so the error with which it ends: contention and outage are never confused.
+// What a caller is told when its time is over. A lock that is held is never called an outage, nor an outage a lock that is held.
 
-/** The caller that a verdict is about. */
 export interface VerdictSubject {
   readonly call: LockCall;
   readonly records: readonly KeyRecord[];
   readonly arrivedAtMs: number;
-  /** Latest try of it that found something, or its only one. */
+  /** Its latest try that found something, or its only one. */
   readonly latest: FailedAttempt | undefined;
 }
 
 /**
- * The conclusive answer, if there is one: the newer of a holder since the caller came, and of an outage. One that was over
- * before it came counts up to this age: at the end of its time, never instead of a try of its own.
+ * What is known for certain: a holder since the caller came, or an outage, whichever is newer. An outage from before it came
+ * counts up to this age: at the end of its time, never instead of a try of its own.
  */
 export function answerFor(
   nodes: NodeSet,
@@ -39,7 +38,7 @@ export function answerFor(
   return busyAtMs > Number.NEGATIVE_INFINITY ? 'busy' : undefined;
 }
 
-/** An outage is over when a later try on any key had a quorum; an old one, or one of less patience, says nothing. */
+/** An outage is over when a later try for any key had a quorum. One that is old, or was found with less patience, says nothing. */
 function isStillTrue(
   { quorum, sessions }: NodeSet,
   { call, arrivedAtMs }: VerdictSubject,
@@ -49,13 +48,13 @@ function isStillTrue(
 ): boolean {
   if (quorum.lastAnswerAtMs > endedAtMs) return false;
   if (timeoutMs < call.settings.nodeTimeoutMs && !votes.isRefused) return false;
-  // Connections that are being made count only at the end; nodes that have been away for long are not waited for.
+  // A connection that was just cut may be back in time: only the end tells. A node that was away for long is not waited for.
   const remade = sessions.map(({ health }) => health.reported !== 'failing');
   if (longestAgeMs === 0 && votes.isPossibleWith(remade)) return false;
   return endedAtMs >= arrivedAtMs || nowMs - endedAtMs <= longestAgeMs;
 }
 
-/** Time that the request of the try ahead waited in this process, which was busy: the nodes have their whole time from then. */
+/** For how long this process was too busy to send the request of the try ahead: the time of the nodes began only then. */
 export function heldBackMs({ records, arrivedAtMs }: VerdictSubject): number {
   const timesMs = roundsAhead(records).map((round) => round.heldBackMs(arrivedAtMs));
   const longestMs = Math.max(0, ...timesMs);
@@ -67,8 +66,8 @@ function roundsAhead(records: readonly KeyRecord[]): VoteRound[] {
 }
 
 /**
- * The error of a caller whose time is over: the first rule that applies. `slots`: how many tries of this process were under way
- * when it stood in line for one; undefined when it did not.
+ * The error of a caller whose time is over: that of the first rule that applies. `slots`: how many tries were under way here while
+ * it waited for one of its own; undefined where it did not.
  */
 export function errorFor(
   nodes: NodeSet,
@@ -91,13 +90,13 @@ export function errorFor(
     const message = `${slots} tries for other locks were under way all the time (option concurrentTries)`;
     return ownFault('overloaded', message);
   }
-  // The nodes answered a try ahead of it, or named another holder a moment ago.
+  // A quorum answered a try of this process, or a node named a holder, a moment ago.
   const hadQuorum = quorum.lastAnswerAtMs > arrivedAtMs;
   const ahead = roundsAhead(records);
   const isBehind = ahead.some(({ votes }) => hadQuorum || votes.held > 0);
   const isNamed = records.some(({ namedUntilMs }) => nowMs <= namedUntilMs);
   if (answer === 'busy' || hasLost || isBehind || isNamed) return busyError(caller, nowMs);
-  // A try ahead of it that began before it came asked the nodes all the time that it waited.
+  // A try ahead of it that began before it came has asked the nodes all the time.
   const round = ahead.find(({ startedAtMs }) => startedAtMs <= arrivedAtMs);
   const causes = latest?.causes() ?? round?.causes();
   if (causes !== undefined) return unavailable(causes);
