@@ -8,8 +8,6 @@ export const MAX_OPEN_VOTES = 64;
 export class Connection extends Deadline {
   /** A whole node timeout passed without an answer that was due: the node is still asked, but no decision waits for it. */
   isSilent = false;
-  /** A vote failed in such a way that the node may have it all the same. */
-  hasUnknownOutcome = false;
   /** Names the server that was joined. */
   server = '';
   readonly #service: Service;

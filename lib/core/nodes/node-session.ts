@@ -153,8 +153,7 @@ export class NodeSession implements LockNodeListener {
       return false;
     }
     return this.node.release(request, (reply) => {
-      if (reply.kind === 'failed' || this.#outbox.repeatUntilMs !== 0)
-        this.#outbox.answered(request, untilMs, reply);
+      if (reply.kind === 'failed') this.#outbox.keep(request, untilMs);
       by?.released(this, reply);
     });
   }
@@ -172,13 +171,7 @@ export class NodeSession implements LockNodeListener {
 
   closed(message: string): void {
     if (this.state === 'closed') return;
-    // The answers that are still open will never come; what they did is unknown. A node may have settled them already.
-    const { askedAtMs, hasUnknownOutcome } = this.#connection;
-    const unanswered = askedAtMs !== undefined || hasUnknownOutcome;
     this.#reconnected('down');
-    // The keys of commands without an answer can live so long.
-    if (unanswered)
-      this.#outbox.repeatUntilMs = this.#service.clock.nowMs + this.#service.options.maxTtlMs;
     this.#failWaiting(message);
     this.health.left(message);
   }
@@ -293,7 +286,6 @@ export class NodeSession implements LockNodeListener {
     if (reply.kind === 'unjoined' || (reply.kind === 'failed' && reply.mustJoin === true))
       return true;
     if (reply.kind === 'failed') {
-      if (!reply.nothingWritten) connection.hasUnknownOutcome = true;
       if (reply.reason === 'error') this.health.fault(vote, reply.message);
     } else if (tookMs !== undefined) {
       this.roundTripMs = tookMs;
