@@ -63,23 +63,19 @@ export class ServiceClock {
   }
 }
 
-/** Event that happens at a time unless it is cancelled first, which is the rule: so cancelling must cost next to nothing. */
+/** What happens at a time unless it is cancelled before. It nearly always is, so that must cost next to nothing. */
 export abstract class Deadline {
   dueMs = 0;
-  /** The place in the heap, -1 where it is not set; for {@link Deadlines} only. */
+  /** Its place in the heap of {@link Deadlines}; -1 where it is not set. */
   position = -1;
-  /** Orders those of one moment; for {@link Deadlines} only. */
   order = 0;
 
   abstract onDeadline(): void;
 }
 
 export class Alarm extends Deadline {
-  readonly onDeadline: () => void;
-
-  constructor(onDeadline: () => void) {
+  constructor(readonly onDeadline: () => void) {
     super();
-    this.onDeadline = onDeadline;
   }
 }
 
@@ -186,8 +182,7 @@ export class Deadlines {
     let position = from;
     while (position > 0) {
       const above = (position - 1) >> 1;
-      const { dueMs, order } = heap[above]!;
-      if (dueMs === deadline.dueMs ? order < deadline.order : dueMs < deadline.dueMs) break;
+      if (isBefore(heap[above]!, deadline)) break;
       position = fill(heap, position, above);
     }
     for (;;) {

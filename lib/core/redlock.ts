@@ -37,7 +37,7 @@ export class Redlock {
   readonly #nodes: NodeSet;
   readonly #shared: SharedByCallers;
   readonly #calls = new Set<Call>();
-  /** The watchers that wait for something to change: nodes, calls, or locks. */
+  /** They are called when something has changed: nodes, calls, or locks. */
   readonly #watchers = new Set<() => void>();
   #arrivals = 0;
   /** Whether it refuses new locks, for good. */
@@ -264,15 +264,8 @@ export class Redlock {
     const isInside = currentSection(this, ({ isHeld }) => isHeld) !== undefined;
     if (this.isClosing && !isInside) throw new RedlockClosedError(keys);
     this.#arrivals += 1;
-    const call: Call = {
-      keys,
-      settings,
-      caller: options?.[CALLED_BY],
-      arrival: this.#arrivals,
-      isInside,
-      cancelled: undefined,
-      stage: undefined,
-    };
+    const caller = options?.[CALLED_BY];
+    const call: Call = { keys, settings, caller, arrival: this.#arrivals, isInside };
     const acquisition = new Acquisition(this.#shared, call);
     if (signal !== undefined) cancelOnAbort(signal, call);
     this.#calls.add(call);

@@ -28,8 +28,6 @@ export class HeldLock implements KeyLock {
    * - `over`: others may have its keys.
    */
   #state: 'granted' | 'held' | 'timed' | 'over' = 'granted';
-  readonly call: LockCall;
-  readonly grant: Granted;
   mayHold: number;
   readonly handle: LockHandle;
   readonly #handles: LockHandle[];
@@ -40,9 +38,11 @@ export class HeldLock implements KeyLock {
   /** Fires once: when sections keep it for long, or when `timed` ends. */
   #timer: Alarm | undefined;
 
-  constructor(shared: SharedByLocks, call: LockCall, grant: Granted) {
-    this.call = call;
-    this.grant = grant;
+  constructor(
+    shared: SharedByLocks,
+    readonly call: LockCall,
+    readonly grant: Granted,
+  ) {
     this.mayHold = grant.mayHold;
     this.handle = new LockHandle(this, call.keys);
     this.#handles = [this.handle];
@@ -51,7 +51,6 @@ export class HeldLock implements KeyLock {
     shared.keys.granted(this);
   }
 
-  /** Made when it is asked for: many holders never do. */
   get token(): FencingToken {
     const { ballot, holder } = this.grant;
     return (this.#token ??= new FencingToken(ballot, this.call.keys, holder));
@@ -116,21 +115,16 @@ export class HeldLock implements KeyLock {
   /** @throws QuorumUnavailableError */
   async extendNow(): Promise<void> {
     const askedAtMs = this.#shared.nodes.clock.nowMs;
-    // The handle that the caller has says that it was lost.
+    // The handle of the caller says that it was lost.
     if (this.#lease.noticeOverdue(askedAtMs)) return;
     const round = await this.#lease.extendNow();
-    // A lock that was lost meanwhile says so itself.
+    // The handle of a lock that was lost meanwhile says so.
     if (round.votes.decideExtension() === 'extended' || this.isEnding) return;
     const { options, sessions, clock } = this.#shared.nodes;
     const waitedMs = clock.nowMs - askedAtMs;
     const { keys } = this.call;
-    throw new QuorumUnavailableError(
-      keys,
-      waitedMs,
-      options.quorum,
-      sessions.length,
-      round.causes(),
-    );
+    const causes = round.causes();
+    throw new QuorumUnavailableError(keys, waitedMs, options.quorum, sessions.length, causes);
   }
 
   join(keys: readonly string[]): LockHandle {
@@ -139,7 +133,6 @@ export class HeldLock implements KeyLock {
     return handle;
   }
 
-  /** Ends a use, and with the last one the lock. */
   leave(handle: LockHandle): void {
     const index = this.#handles.indexOf(handle);
     if (index >= 0) {
@@ -151,7 +144,7 @@ export class HeldLock implements KeyLock {
 
   /** Resolves when the nodes were notified of its end, or no answer is left to wait for; undefined before the end. */
   whenNotified(): Promise<void> | undefined {
-    return this.#release?.whenDone();
+    return this.#release?.done;
   }
 
   lost(reason: LockLossReason, causes: readonly NodeCause[], revoked?: string): void {
@@ -164,9 +157,9 @@ export class HeldLock implements KeyLock {
     const error = new LockLostError(keys, reason, this.tokenValue, causes, undefined, revoked);
     const wasGiven = this.#state === 'held';
     const handles = [...this.#handles];
-    // Ends all of them at once; their listeners run later.
+    // All uses end at once, before the listener of one runs.
     for (const each of handles) each.lossError = error;
-    // The next holder may not begin while the work has time to stop; nor before `minHold` has passed.
+    // The next holder begins neither while the work has time to stop, nor before `minHold` has passed.
     const isTimeLeft = reason !== 'taken' && reason !== 'closed';
     const keepMs = isTimeLeft ? this.#lease.validUntilMs - nowMs : 0;
     const mustKeepMs = wasGiven ? this.grant.startedAtMs + settings.minHoldMs - nowMs : 0;
@@ -178,7 +171,7 @@ export class HeldLock implements KeyLock {
     this.#shared.nodes.outgoing.flush(); // Code of users runs now and may take its time.
     const { events } = this.#shared.nodes;
     const heldMs = nowMs - this.grant.startedAtMs;
-    // If its caller never had the lock, that caller receives the error.
+    // A caller that never had the lock receives the error.
     if (wasGiven && reason === 'overdue') events.emit({ type: 'overdue', ...this.about, heldMs });
     if (wasGiven) events.emit({ type: 'lost', ...this.about, error: sameLoss(error) });
     inModuleContext(() => {
@@ -197,7 +190,7 @@ export class HeldLock implements KeyLock {
     if (this.#state === 'timed') return this.#free(true);
     const { events, clock } = this.#shared.nodes;
     const heldMs = clock.nowMs - this.grant.startedAtMs;
-    // Nothing ran under one that never reached its holder, and it was not reported as acquired.
+    // Nothing ran under a lock that never reached its holder, and it was not reported as acquired.
     const wasGiven = this.#state === 'held';
     const keepMs = wasGiven ? this.call.settings.minHoldMs - heldMs : 0;
     if (keepMs > 0) {
@@ -214,7 +207,7 @@ export class HeldLock implements KeyLock {
     this.#setTimer(Math.ceil(keepMs), () => this.#free(true));
   }
 
-  /** Nobody uses it any more: the nodes keep it for so long at most, also if this process ends before its timer fires. */
+  /** Nobody uses it any more: the nodes end it after so long, also if this process ends before its timer fires. */
   #expireIn(keptMs: number): void {
     this.#lease.stopExtending();
     const { nodes } = this.#shared;
@@ -234,7 +227,6 @@ export class HeldLock implements KeyLock {
     });
   }
 
-  /** Frees its keys: others in this process may ask for them. */
   #free(isReleased: boolean): void {
     const { nodes, keys } = this.#shared;
     this.#state = 'over';
@@ -253,18 +245,19 @@ export class HeldLock implements KeyLock {
   }
 }
 
-/** Use of a lock: by its holder, or by a section inside that joined it. The lock is held until the last one has ended. */
+/** One use of a lock: by its holder, or by a section that joined it. The lock is held until the last use has ended. */
 export class LockHandle implements Lock {
-  readonly keys: readonly string[];
   /** The error that says why it was lost while in use. */
   lossError: LockLostError | undefined = undefined;
   readonly #lock: HeldLock;
   #abort: AbortController | undefined;
   #isReleased = false;
 
-  constructor(lock: HeldLock, keys: readonly string[]) {
+  constructor(
+    lock: HeldLock,
+    readonly keys: readonly string[],
+  ) {
     this.#lock = lock;
-    this.keys = keys;
   }
 
   get token(): FencingToken {

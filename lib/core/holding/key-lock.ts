@@ -10,7 +10,7 @@ export interface KeyLock {
   readonly grant: Granted;
   /** The fields that events about this lock have. */
   readonly about: AboutLock;
-  /** Nodes that may hold it, as bits. The others know nothing of it: a frozen node gets no releases of locks it was not asked for. */
+  /** The nodes that may hold it, as bits. The others were not asked for it, and get no release: one of them may be frozen. */
   mayHold: number;
   /** Whether it is lost or released, though nodes may still have it. */
   readonly isEnding: boolean;

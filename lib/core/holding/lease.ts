@@ -24,7 +24,7 @@ export class Lease extends Deadline {
   readonly #lock: KeyLock;
   #nextExtensionMs = Number.POSITIVE_INFINITY;
   #keeps = false;
-  /** When `maxHold` is over; infinite where nothing more is to be said of how long it is held. */
+  /** When `maxHold` is over, if there is one; infinite where nothing more is to be said of how long it is held. */
   #overdueAtMs: number | undefined;
   #ended = false;
   /** The suspends that were known when the validity was computed. */
@@ -33,7 +33,7 @@ export class Lease extends Deadline {
   readonly #leadMs: number;
   /** Locks look at themselves together at multiples of it, so that their extensions leave as one message. */
   readonly #stepMs: number;
-  /** The last extension, when it failed. */
+  /** The last extension, where it failed. */
   #failure: VoteRound | undefined;
   /** The extensions that are being asked for. */
   readonly #open = new Set<VoteRound>();
@@ -69,7 +69,7 @@ export class Lease extends Deadline {
     this.#arm();
   }
 
-  /** Proves that the lock is held, or ends it where the servers of too few nodes have granted it. */
+  /** Extends the lock soon, which proves that it is held; ends it where the servers of too few nodes have granted it. */
   proveOrEnd(): void {
     const { sessions, options } = this.#nodes;
     const { startedAtMs } = this.#lock.grant;
@@ -101,7 +101,8 @@ export class Lease extends Deadline {
     const extension = await new Promise<VoteRound>((resolve) => {
       const ended = (round: VoteRound): void => {
         this.#open.delete(round);
-        if (round.votes.decideExtension() === 'extended') this.#nodes.quorum.measured(round);
+        if (round.votes.decideExtension() === 'extended')
+          this.#nodes.quorum.measured(round.startedAtMs, round.endedAtMs, ttlMs);
         resolve(round);
       };
       const { validUntilMs } = this;

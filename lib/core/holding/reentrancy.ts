@@ -10,9 +10,9 @@ import type { LockHandle } from './held-lock.ts';
 export const CALLED_BY = Symbol.for('nestjs-fenced-lock/called-by');
 export type CalledOptions = WithLockOptions & { readonly [CALLED_BY]?: Caller };
 
-/** The work that runs under a lock, and what an async context is inside of. */
+/** Work that runs under a lock, which an async context is inside of. */
 interface Section {
-  /** Service whose lock it is: two services in one process don't know each other's. */
+  /** The service whose lock it is: two services in one process don't know each other's. */
   readonly service: object;
   /** Undefined when it has ended. Work that it started may outlive it, and then remembers nothing of it. */
   handle: LockHandle | undefined;

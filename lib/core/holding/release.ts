@@ -13,7 +13,11 @@ export class ReleaseRound extends Deadline implements ReleaseCollector {
   readonly #shared: SharedByLocks;
   readonly #lock: KeyLock;
   readonly #startedAtMs: number;
-  readonly #onDone: (() => void)[] = [];
+  #resolve!: () => void;
+  /** Resolves when a quorum answered, when all did, or after the node timeout; never rejects. */
+  readonly done = new Promise<void>((resolve) => {
+    this.#resolve = resolve;
+  });
   readonly #failures: NodeCause[] = [];
   readonly #unanswered: Set<ServiceNode>;
   /** As many confirmations are enough: those of a quorum, or of all that were asked. */
@@ -42,14 +46,6 @@ export class ReleaseRound extends Deadline implements ReleaseCollector {
     return !this.#shared.releases.has(this);
   }
 
-  /** Resolves when a quorum answered, when all did, or after the node timeout; never rejects. */
-  whenDone(): Promise<void> {
-    return new Promise((resolve) => {
-      if (this.#isDone) resolve();
-      else this.#onDone.push(resolve);
-    });
-  }
-
   /** The bytes have left: from now on the nodes have their whole time to answer. */
   sent(nowMs: number): void {
     if (this.#isDone || nowMs - this.#startedAtMs < 1) return;
@@ -73,7 +69,7 @@ export class ReleaseRound extends Deadline implements ReleaseCollector {
       const { about } = this.#lock;
       nodes.events.emit({ type: 'release-incomplete', ...about, causes: this.#failures });
     }
-    for (const resolve of this.#onDone) resolve();
+    this.#resolve();
     onEnd();
   }
 

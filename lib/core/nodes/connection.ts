@@ -1,12 +1,16 @@
 import { Deadline } from '../deadlines.ts';
 import type { Service } from './service.ts';
 
-/** The number of unanswered votes with which a silent node is only sent releases. */
+/** With so many votes unanswered, a silent node is only sent releases. */
 export const MAX_OPEN_VOTES = 64;
 
-/** One connection to a node: the votes on it that have no answer, and whether it is silent. A new one begins anew. */
+/**
+ * One connection to a node: the votes on it that have no answer, and whether the node is silent. A server that is frozen for an
+ * hour costs the first calls a node timeout. From then on it is silent: it is still asked, but no decision waits for it, until it
+ * has answered everything that was due.
+ */
 export class Connection extends Deadline {
-  /** A whole node timeout passed without an answer that was due: the node is still asked, but no decision waits for it. */
+  /** A whole node timeout passed without an answer that was due. */
   isSilent = false;
   /** Names the server that was joined. */
   server = '';
@@ -47,6 +51,11 @@ export class Connection extends Deadline {
     const isLate = this.isSilent && tookMs > this.#timeoutMs;
     this.isSilent &&= nowMs - (this.askedAtMs ?? nowMs) > this.#timeoutMs;
     return isLate ? undefined : tookMs;
+  }
+
+  /** Finds out whether an answer is overdue, before the deadline does. */
+  checkSilence(): void {
+    if (!this.isSilent) this.onDeadline();
   }
 
   /** Answers have been due for a node timeout in which this process read its sockets. */

@@ -16,13 +16,6 @@ type Fault = 'timeout' | 'acquire' | 'extend';
 /** The part of a session that its health looks at. */
 type Examined = Pick<ServiceNode, 'address' | 'state' | 'votesAtMs'> & { readonly node: LockNode };
 
-/** Asks a node that was joined, and does not vote, whether it would. */
-class Look extends Alarm {
-  isAsked = false;
-  /** From when on it is believed that all is well: at once where the node had said what was wrong. */
-  believesFromMs = 0;
-}
-
 /** The health of one node: how it does, and what listeners know of it. */
 export class NodeHealth {
   /** Reason why it can't be asked, or does not vote, at the moment. */
@@ -35,7 +28,11 @@ export class NodeHealth {
   readonly #service: Service;
   readonly #onWell: () => void;
   readonly #absence = new Alarm(() => this.#isAway());
-  readonly #look = new Look(() => this.look());
+  /** Asks a node that was joined, and does not vote, whether it would. */
+  readonly #look = new Alarm(() => this.look());
+  #isAsked = false;
+  /** From when on it is believed that all is well: at once where the node had said what was wrong. */
+  #believesFromMs = 0;
   #lastFault: Fault = 'timeout';
 
   /** @param onWell called when a look found that the node votes again */
@@ -64,7 +61,7 @@ export class NodeHealth {
   /** A server that refuses votes is joined all the same, since it may extend: what it refused before has it asked first. */
   joined(quarantineMs: number, isMoved: boolean, upMs?: number): void {
     if (this.faults > 0 && this.#lastFault !== 'timeout' && !isMoved) {
-      this.#look.believesFromMs = 0;
+      this.#believesFromMs = 0;
       return this.look();
     }
     this.faults = 0;
@@ -92,8 +89,8 @@ export class NodeHealth {
 
   /** Asks a node that was joined whether it votes, and again until it does: nothing else finds that out where no calls come. */
   look(): void {
-    if (this.#look.isAsked || this.#session.state !== 'voting') return;
-    this.#look.isAsked = true;
+    if (this.#isAsked || this.#session.state !== 'voting') return;
+    this.#isAsked = true;
     const { nowMs } = this.#service.clock;
     this.#session.node.examine((reply) => this.#said(reply, nowMs));
   }
@@ -107,11 +104,11 @@ export class NodeHealth {
   }
 
   #doubt(): void {
-    this.#look.believesFromMs = this.#service.clock.nowMs + UNEXPLAINED_MS;
+    this.#believesFromMs = this.#service.clock.nowMs + UNEXPLAINED_MS;
   }
 
   #said(reply: NodeFacts | NodeFailure, askedAtMs: number): void {
-    this.#look.isAsked = false;
+    this.#isAsked = false;
     const { state, votesAtMs } = this.#session;
     if (state !== 'voting') return;
     const { alarms, clock, options } = this.#service;
@@ -121,10 +118,10 @@ export class NodeHealth {
     if (refusal !== undefined) {
       this.faults = FAILING_AFTER;
       this.#lastFault = 'acquire';
-      this.#look.believesFromMs = 0;
+      this.#believesFromMs = 0;
       this.failing(refusal);
       this.problem = refusal;
-    } else if (isInTime && reply.kind === 'facts' && nowMs >= this.#look.believesFromMs) {
+    } else if (isInTime && reply.kind === 'facts' && nowMs >= this.#believesFromMs) {
       this.faults = 0;
       this.#announce(Math.max(0, votesAtMs - nowMs));
       this.#onWell();

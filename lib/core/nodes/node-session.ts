@@ -30,11 +30,11 @@ const FORGETS = `${MUST_JOIN}, and that repeats: its maxmemory-policy evicts key
 export interface NodeSetListener {
   /** A node has begun to vote, or answers again. */
   joined(): void;
-  /** A lock is kept for this process at a node; with `keptMs` for another one, and this one is behind it. */
+  /** A node keeps a lock for this process, or, with `keptMs`, for another one that this one is behind. */
   turn(session: NodeSession, lockName: string, keptMs: number): void;
   /** A node reports turns from now on, and may have reported some before. */
   listening(session: NodeSession): void;
-  /** The clocks moved, or another server answers for a node: what is held should be proven to be held. */
+  /** The clocks moved, or another server answers for a node: whether locks are still held has to be proven. */
   doubted(): void;
 }
 
@@ -56,7 +56,7 @@ class Joining extends Alarm {
 
 /** Which server answered at the address of a node, and when. */
 class Succession {
-  /** Since when the server is the one of now, and since when that one has given locks. */
+  /** Since when the present server has been the one at this address, and since when it has given locks. */
   #movedAtMs = Number.POSITIVE_INFINITY;
   #upSinceMs = Number.POSITIVE_INFINITY;
 
@@ -68,57 +68,52 @@ class Succession {
     return wasUp;
   }
 
-  /** The server was there already when another one, at the same address, granted a lock: that one may still give it. */
+  /** The present server gave locks already when another one, at the same address, granted this lock: it may grant it again. */
   wasGrantedElsewhere(grantedAtMs: number): boolean {
     return this.#upSinceMs < grantedAtMs && grantedAtMs < this.#movedAtMs;
   }
 }
 
-/** Node over all its connections: joins first on each, votes only after that, and sees to it that releases arrive. */
+/**
+ * A node, over all its connections. On each it is joined first, and only then asked for votes: a server that was restarted, and
+ * forgot its votes, says in its answer to the join for how long it must not give any.
+ */
 export class NodeSession implements LockNodeListener {
-  readonly index: number;
-  readonly node: LockNode;
   readonly health: NodeHealth;
   /** `joining`: connected, and asked or about to be asked again when it may vote; `voting`: joined on this very connection. */
   state: ServiceNode['state'] = 'down';
-  /** When its quarantine ends, as far as known. */
+  /** When its quarantine ends, as far as that is known. */
   votesAtMs = 0;
-  /** The time of its latest vote. A number before the first, too, or each would be an object of its own. */
-  roundTripMs = Number.NaN;
+  /** The time that its latest vote took. */
+  roundTripMs: number | undefined = undefined;
   readonly #service: Service;
   readonly #listener: NodeSetListener;
   readonly #outbox: ReleaseOutbox;
-  /** Late answers of earlier ones change nothing here. */
-  #connection: Connection;
+  /** The present one, or the last. A late answer of an earlier one changes nothing. */
+  connection: Connection;
   readonly #joining = new Joining(() => this.#join());
   readonly #succession = new Succession();
 
-  constructor(index: number, node: LockNode, service: Service, listener: NodeSetListener) {
-    this.index = index;
-    this.node = node;
+  constructor(
+    readonly index: number,
+    readonly node: LockNode,
+    service: Service,
+    listener: NodeSetListener,
+  ) {
     this.#service = service;
     this.#listener = listener;
     this.health = new NodeHealth(this, service, () => listener.joined());
     this.#outbox = new ReleaseOutbox(node, service);
-    this.#connection = this.#newConnection();
+    this.connection = this.#newConnection();
   }
 
   get address(): string {
     return this.node.address;
   }
 
-  /** See {@link Connection}. */
-  get askedAtMs(): number | undefined {
-    return this.#connection.askedAtMs;
-  }
-
-  get isSilent(): boolean {
-    return this.#connection.isSilent;
-  }
-
   /** The server that votes for it; undefined while none does. */
   get server(): string | undefined {
-    return this.state === 'voting' ? this.#connection.server : undefined;
+    return this.state === 'voting' ? this.connection.server : undefined;
   }
 
   wasGrantedElsewhere(grantedAtMs: number): boolean {
@@ -132,18 +127,13 @@ export class NodeSession implements LockNodeListener {
 
   /** Asks for a vote, and returns whether that leaves with the next flush. The answer comes at once when it can't be asked. */
   ask(collector: VoteCollector, nowMs: number): boolean {
-    const { isOverloaded } = this.#connection;
+    const { isOverloaded } = this.connection;
     if (this.state === 'voting' && !isOverloaded) return this.#send(collector, nowMs, false);
     const refusal = isOverloaded
       ? failure('overloaded', `${MAX_OPEN_VOTES} earlier requests are unanswered`)
       : failure('unreachable', this.health.problem);
     collector.collect(this.index, refusal);
     return false;
-  }
-
-  /** Votes that were asked since `sinceMs` left only now. */
-  left(sinceMs: number, nowMs: number): void {
-    this.#connection.left(sinceMs, nowMs);
   }
 
   release(request: ReleaseRequest, untilMs: number, by?: ReleaseCollector): boolean {
@@ -156,11 +146,6 @@ export class NodeSession implements LockNodeListener {
       if (reply.kind === 'failed') this.#outbox.keep(request, untilMs);
       by?.released(this, reply);
     });
-  }
-
-  /** Finds out whether an answer is overdue, before its deadline says so. */
-  checkSilence(): void {
-    if (!this.isSilent) this.#connection.onDeadline();
   }
 
   opened(): void {
@@ -182,15 +167,15 @@ export class NodeSession implements LockNodeListener {
 
   stalled(): void {
     if (this.state !== 'voting') return;
-    this.#connection.isSilent = true;
+    this.connection.isSilent = true;
     this.health.failing('no answer on its connection, nor on a second one');
   }
 
   spoke(): void {
     // The reply that comes may be a vote, which says more.
-    const isDue = this.askedAtMs !== undefined;
-    if (this.state !== 'voting' || !this.isSilent || isDue) return;
-    this.#connection.isSilent = false;
+    const isDue = this.connection.askedAtMs !== undefined;
+    if (this.state !== 'voting' || !this.connection.isSilent || isDue) return;
+    this.connection.isSilent = false;
     this.health.works();
     this.#listener.joined();
   }
@@ -214,7 +199,7 @@ export class NodeSession implements LockNodeListener {
 
   async close(): Promise<void> {
     this.state = 'closed';
-    this.#service.answers.cancel(this.#connection);
+    this.#service.answers.cancel(this.connection);
     this.#service.alarms.cancel(this.#joining);
     this.health.close();
     this.#outbox.close();
@@ -223,8 +208,8 @@ export class NodeSession implements LockNodeListener {
   }
 
   #reconnected(state: ServiceNode['state']): void {
-    this.#service.answers.cancel(this.#connection);
-    this.#connection = this.#newConnection();
+    this.#service.answers.cancel(this.connection);
+    this.connection = this.#newConnection();
     this.state = state;
     this.#joining.state = 'idle';
     this.#service.alarms.cancel(this.#joining);
@@ -241,7 +226,7 @@ export class NodeSession implements LockNodeListener {
 
   #send(collector: VoteCollector, nowMs: number, isRepeat: boolean): boolean {
     if (this.state !== 'voting') throw brokenInvariant('a node votes only after it was joined');
-    const connection = this.#connection;
+    const connection = this.connection;
     const { vote } = collector;
     if (vote.kind === 'extend' && this.wasGrantedElsewhere(vote.grantedAtMs)) {
       collector.collect(this.index, { kind: 'lost', why: NOT_GRANTED_HERE });
@@ -254,7 +239,7 @@ export class NodeSession implements LockNodeListener {
     }
     connection.sent(nowMs);
     const settle = (reply: VoteReply) => {
-      const isAskedAgain = connection === this.#connection && this.#answered(vote, reply);
+      const isAskedAgain = connection === this.connection && this.#answered(vote, reply);
       // Nothing was written, so it can be sent once more after the join, unless it has been released meanwhile.
       const again = isAskedAgain && !isRepeat && !collector.ended;
       if (again) this.#joining.waiting.push(collector);
@@ -279,7 +264,7 @@ export class NodeSession implements LockNodeListener {
   /** Learns from the answer to a vote. Returns whether the node has to be joined. */
   #answered({ kind: vote }: VoteRequest, reply: VoteReply): boolean {
     const { nowMs } = this.#service.clock;
-    const connection = this.#connection;
+    const connection = this.connection;
     const wasSilent = connection.isSilent;
     const tookMs = connection.answered(nowMs);
     if (wasSilent && !connection.isSilent && this.state === 'voting') this.#listener.joined();
@@ -323,10 +308,10 @@ export class NodeSession implements LockNodeListener {
     const joining = this.#joining;
     if (joining.state === 'asked') return;
     joining.state = 'asked';
-    const connection = this.#connection;
+    const connection = this.connection;
     const { join } = this.#service.linkSettings;
     this.node.join(join, (reply) => {
-      if (connection !== this.#connection || this.state !== 'joining') return;
+      if (connection !== this.connection || this.state !== 'joining') return;
       joining.state = 'idle';
       connection.isSilent = false;
       if (reply.kind === 'joined') {
@@ -349,10 +334,10 @@ export class NodeSession implements LockNodeListener {
     const { nowMs } = this.#service.clock;
     const wasUp = this.#succession.joined(nowMs, upMs);
     this.state = 'voting';
-    this.#connection.server = server;
+    this.connection.server = server;
     this.votesAtMs = nowMs + quarantineMs;
     this.#outbox.flush();
-    // Vote that ended meanwhile has been released, and must not arrive after its release.
+    // A vote that ended meanwhile has been released, and must not arrive after its release.
     for (const collector of this.#joining.waiting.splice(0))
       if (!collector.ended) this.#send(collector, this.#service.clock.nowMs, true);
     this.#service.outgoing.flushLater();

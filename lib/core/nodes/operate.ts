@@ -97,13 +97,6 @@ export function outage(
   const { quorum } = options;
   const waitedMs = environment.clock.monotonicMs() - sinceMs;
   const subject = keys.length > 0 ? undefined : 'for the list of locks';
-  return new QuorumUnavailableError(
-    keys,
-    waitedMs,
-    quorum,
-    sessions.length,
-    causes,
-    advice,
-    subject,
-  );
+  const nodeCount = sessions.length;
+  return new QuorumUnavailableError(keys, waitedMs, quorum, nodeCount, causes, advice, subject);
 }

@@ -20,12 +20,12 @@ import { NodeNames } from './node-names.ts';
 const SLOW_WARNING_PAUSE_MS = 60_000;
 export const MINIMUM_SILENCE_LIMIT_MS = 2_000;
 
-/** Message whose time runs from the moment at which its bytes were handed to the sockets. */
+/** A message that waits for answers from the moment at which its bytes were handed to the sockets. */
 export interface Collected {
   sent(nowMs: number): void;
 }
 
-/** Messages that the nodes collected: they leave when the present tick ends, or with the process. */
+/** The messages that nodes have collected leave when the present tick ends, or with the process. */
 export class Outgoing {
   readonly #nodes: readonly LockNode[];
   readonly #environment: Environment;
@@ -154,7 +154,6 @@ export function waitsForGuard(leftMs: number): string {
 /** The party that asked for votes: receives each node's answer once, by its index. */
 export interface VoteCollector extends Collected {
   readonly vote: VoteRequest;
-  /** Collector no longer listens. */
   readonly ended: boolean;
   collect(index: number, reply: VoteReply): void;
 }
@@ -170,7 +169,7 @@ export interface ServiceNode {
   readonly address: string;
   readonly state: 'down' | 'joining' | 'voting' | 'closed';
   readonly votesAtMs: number;
-  readonly isSilent: boolean;
+  readonly connection: { readonly isSilent: boolean };
   /** The server that votes for it; undefined while none does. */
   readonly server: string | undefined;
   readonly health: {
@@ -179,12 +178,6 @@ export interface ServiceNode {
   };
   /** Returns whether that leaves with the next flush. */
   release(request: ReleaseRequest, untilMs: number, by?: ReleaseCollector): boolean;
-}
-
-interface AnsweredRound {
-  readonly startedAtMs: number;
-  readonly endedAtMs: number;
-  readonly vote: { readonly ttlMs: number };
 }
 
 interface Outage {
@@ -245,9 +238,10 @@ export class Quorum {
   /** The nodes that don't vote now, as far as that was reported, and why. */
   get #missingVotes(): NodeCause[] {
     const { sessions, clock } = this.#service;
-    return sessions.flatMap(({ address, health, votesAtMs, state, isSilent }): NodeCause[] => {
+    return sessions.flatMap(({ address, health, votesAtMs, state, connection }): NodeCause[] => {
       const leftMs = votesAtMs - clock.nowMs;
-      const refuses = state !== 'voting' ? 'unreachable' : isSilent ? 'timeout' : 'error';
+      const refuses =
+        state !== 'voting' ? 'unreachable' : connection.isSilent ? 'timeout' : 'error';
       if (health.reported !== 'joined')
         return [{ address, reason: refuses, message: health.problem, elapsedMs: 0 }];
       const message = waitsForGuard(leftMs);
@@ -256,7 +250,7 @@ export class Quorum {
   }
 
   /** Learns how long it took to answer a round. */
-  measured({ startedAtMs, endedAtMs, vote: { ttlMs } }: AnsweredRound): void {
+  measured(startedAtMs: number, endedAtMs: number, ttlMs: number): void {
     const elapsedMs = endedAtMs - startedAtMs;
     // Because this process did not run beyond that, callers must not wait so long before a try, or end so early without one.
     const tripMs = Math.min(elapsedMs, this.#service.options.acquire.nodeTimeoutMs);

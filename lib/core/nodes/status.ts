@@ -46,13 +46,14 @@ export interface LockStatus {
 }
 
 export function statusOf(session: NodeSession, nowMs: number): NodeStatus {
-  const { address, node, health, votesAtMs, roundTripMs, askedAtMs = nowMs } = session;
+  const { address, node, health, votesAtMs, roundTripMs, connection } = session;
   const { version, role } = node.facts ?? {};
   const state = stateOf(session, nowMs);
   const isOverdue = state === 'silent' && health.reported === 'joined';
   let fromMs = health.changedAtMs;
   if (state === 'voting') fromMs = Math.max(fromMs, votesAtMs);
-  if (state === 'silent') fromMs = Math.min(askedAtMs, isOverdue ? nowMs : fromMs);
+  if (state === 'silent')
+    fromMs = Math.min(connection.askedAtMs ?? nowMs, isOverdue ? nowMs : fromMs);
   const reasons: Partial<Record<NodeState, string>> = {
     voting: '',
     quarantined: waitsForGuard(votesAtMs - nowMs),
@@ -63,19 +64,19 @@ export function statusOf(session: NodeSession, nowMs: number): NodeStatus {
     state,
     sinceMs: Math.max(0, nowMs - fromMs),
     ...(reason && { reason }),
-    ...(roundTripMs >= 0 && { roundTripMs }),
+    ...(roundTripMs !== undefined && { roundTripMs }),
     ...(version && { version }),
     ...(role && { role }),
   };
 }
 
 export function stateOf(
-  { state, health, votesAtMs, isSilent }: NodeSession,
+  { state, health, votesAtMs, connection }: NodeSession,
   nowMs: number,
 ): NodeState {
   if (state === 'closed') return 'down';
   if (state !== 'voting') return state;
-  if (isSilent) return 'silent';
+  if (connection.isSilent) return 'silent';
   if (health.reported !== 'joined') return 'refusing';
   return votesAtMs > nowMs ? 'quarantined' : 'voting';
 }

@@ -8,17 +8,17 @@ import type { VoteCount } from './vote-count.ts';
 import { MINIMUM_VALIDITY, validityEndMs, VoteRound } from './vote-round.ts';
 
 const MAX_BALLOTS = 3;
-/** Calls what follows in a microtask; `queueMicrotask` costs several times as much. */
+/** For what follows in a microtask; `queueMicrotask` costs several times as much. */
 export const microtask = Promise.resolve();
 
-/** Remembers what nodes report. */
+/** The caller whose try it is. */
 export interface AttemptListener {
   sawFloor(floor: number): void;
   /** A ballot failed, and another one follows. */
   sawVotes(votes: VoteCount, nowMs: number): void;
-  /** Keys are wanted by others as well. The votes that it has are given back then. */
+  /** Others want the keys as well. The votes that it has are given back after this. */
   refused(nowMs: number): void;
-  /** Called once, and never before `run` has returned. */
+  /** It is called once, and never before `run` has returned. */
   ended(outcome: AttemptOutcome): void;
 }
 
@@ -44,7 +44,7 @@ export interface Granted {
 }
 
 /**
- * Fact that a failed try proves:
+ * What a failed try proves:
  *
  * - `contention`: others have the keys, or vote for themselves.
  * - `outage`: no quorum can be had, although the nodes had their whole time, or refused without being waited for.
@@ -63,11 +63,11 @@ export interface FailedAttempt {
 }
 
 /**
- * Try for a lock: up to three ballots under one fresh holder, then granted or abandoned. An abandoned attempt is
- * released on every node that may have accepted it, and can never be granted later.
+ * A try for a lock: up to three ballots under one fresh holder. Then it is granted, or abandoned: released on every node that may
+ * have accepted it, and never granted later.
  */
 export class Attempt {
-  /** Fresh per attempt, and for a ballot below one that was sent. */
+  /** A new one for each attempt, and for a ballot below one that was sent. */
   holder: string;
   readonly #nodes: NodeSet;
   readonly #listener: AttemptListener;
@@ -80,7 +80,7 @@ export class Attempt {
   round: VoteRound | undefined;
   #isCancelled = false;
 
-  /** Ballots are not waited for after `deadlineMs`. */
+  /** @param deadlineMs no ballot is waited for after that */
   constructor(nodes: NodeSet, listener: AttemptListener, call: LockCall, deadlineMs: number) {
     this.#nodes = nodes;
     this.#listener = listener;
@@ -90,20 +90,19 @@ export class Attempt {
     this.holder = nodes.environment.random.holder(nodes.mark);
   }
 
-  /** Ends it as soon as possible; it will not be granted. */
   cancel(): void {
     this.#isCancelled = true;
     this.round?.cancel();
   }
 
-  /** Asks all nodes for their votes; with higher ballots again, where they ask for them. */
+  /** Asks all nodes for their votes, and again where they ask for a higher ballot. */
   run(nowMs: number, ballot: number): void {
     this.#ballots += 1;
     const { ttlMs, nodeTimeoutMs } = this.#settings;
     const names = this.#names;
     const vote = { kind: 'acquire', names, holder: this.holder, ballot, ttlMs } as const;
     this.round = new VoteRound(this.#nodes, vote, this);
-    // Milliseconds are whole: rounds of one timeout share a timer.
+    // Rounds that end in the same whole millisecond share a timer.
     this.round.start(Math.min(nodeTimeoutMs, Math.ceil(this.#deadlineMs - nowMs)), nowMs);
   }
 
@@ -113,21 +112,16 @@ export class Attempt {
     const listener = this.#listener;
     this.#mayHold |= votes.mayHaveWritten;
     const { quorum, options } = this.#nodes;
-    // A round that loses counts as well, or a caller that lost because of a long one would never measure another.
-    if (votes.voted >= votes.quorum && round.isDecided) quorum.measured(round);
+    // A round that was lost counts as well: a caller that always loses would never learn how long one takes.
+    if (votes.voted >= votes.quorum && round.isDecided)
+      quorum.measured(startedAtMs, endedAtMs, ttlMs);
     const decision = votes.decideBallot(0);
     const validUntilMs = validityEndMs(startedAtMs, ttlMs, options.driftFactor);
     const isInTime = validUntilMs - endedAtMs >= ttlMs * MINIMUM_VALIDITY;
     if (decision === 'won' && isInTime && !this.#isCancelled) {
-      const granted: Granted = {
-        kind: 'granted',
-        holder: this.holder,
-        ballot,
-        mayHold: this.#mayHold,
-        startedAtMs,
-        roundTripMs: endedAtMs - startedAtMs,
-        validUntilMs,
-      };
+      const times = { startedAtMs, roundTripMs: endedAtMs - startedAtMs, validUntilMs };
+      const won = { holder: this.holder, ballot, mayHold: this.#mayHold };
+      const granted = { kind: 'granted', ...won, ...times } as const;
       void microtask.then(listener.ended.bind(listener, granted));
       return;
     }
@@ -144,18 +138,13 @@ export class Attempt {
     }
     const finding = this.#findingOf(round);
     if (finding === 'contention') listener.refused(endedAtMs);
-    // The release of a holder that a quorum has names the next one.
+    // Where a quorum named a holder, the release of that holder names the next one.
     const isAnswered = votes.voted >= votes.quorum || this.#isCancelled;
     this.#abandon(isAnswered && votes.namedHolder === undefined);
-    const failed: FailedAttempt = {
-      kind: 'failed',
-      finding,
-      votes,
-      endedAtMs,
-      timeoutMs: round.timeoutMs,
-      causes: () => round.causes(decision === 'won'),
-    };
-    // The callers behind it would be refused at once as well, all of them before any answer is read that says otherwise.
+    const { timeoutMs } = round;
+    const causes = () => round.causes(decision === 'won');
+    const failed = { kind: 'failed', finding, votes, endedAtMs, timeoutMs, causes } as const;
+    // The next caller would be refused at once as well, and the one after it, before an answer is read that says otherwise.
     if (votes.isRefused) this.#nodes.environment.afterPoll(() => listener.ended(failed));
     else void microtask.then(() => listener.ended(failed));
   }
@@ -167,9 +156,8 @@ export class Attempt {
   }
 
   /**
-   * A node found our ballot to be too far ahead. One holder never has a lower ballot after a higher one: if the higher one
-   * were executed late, the node would hold one of our ballots above the granted token, and a successful extension there
-   * would prove nothing.
+   * A node found our ballot to be too far ahead, so the next one is lower, and has a holder of its own. Under one holder, the
+   * higher ballot could be executed late: the node would hold it above the granted token, and an extension there prove nothing.
    */
   #startOver(): void {
     this.#abandon(false);

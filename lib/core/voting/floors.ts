@@ -1,11 +1,10 @@
 import type { Clock } from '../environment.ts';
 
-/** Keys whose floors are remembered. */
 const MOST_FLOORS = 4_096;
 
 /**
- * The highest floors that nodes, or a resource, reported ahead of our clock, and the ballots above them. A cache: what it forgets
- * costs a round trip, never safety, because nodes refuse low ballots.
+ * The highest floors that nodes, or a resource, reported ahead of our clock, and the ballots above them. What it forgets costs a
+ * round trip, never safety, because nodes refuse low ballots.
  */
 export class Floors {
   readonly #clock: Clock;
@@ -25,7 +24,7 @@ export class Floors {
     return ballot;
   }
 
-  /** This number was seen under one of the keys: the next ballots are above it. */
+  /** This number was seen under these keys: the next ballots are above it. */
   raise(keys: readonly string[], floor: number): void {
     if (floor < this.#clock.wallMicros()) return;
     for (const key of keys) this.#floors.set(key, Math.max(this.#floors.get(key) ?? 0, floor));

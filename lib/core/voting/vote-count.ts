@@ -15,7 +15,7 @@ export type BallotDecision = 'won' | 'reballot' | 'failed' | 'open';
  */
 export type ExtensionDecision = 'extended' | 'taken' | 'unknown';
 
-/** A holder that nodes named, which of the keys it has, by the order of the request, and how many named it. */
+/** A holder that nodes named, which of the keys it has, in the order of the request, and how many named it. */
 export interface NamedHolder {
   readonly holder: string;
   readonly index: number;
@@ -26,7 +26,6 @@ export interface NamedHolder {
 export class VoteCount {
   /** The replies by node; undefined while there is none. */
   readonly replies: (VoteReply | undefined)[] = [];
-  readonly quorum: number;
   readonly #counts: Record<VoteReply['kind'], number> = {
     accepted: 0,
     extended: 0,
@@ -40,24 +39,26 @@ export class VoteCount {
   };
   yes = 0;
   held = 0;
-  /** STALE or AHEAD: another number would do. */
+  /** Nodes that would accept another number: STALE or AHEAD. */
   wrongNumber = 0;
-  /** Could not be asked, or answered nothing that the protocol knows. */
+  /** Nodes that could not be asked, or answered nothing that the protocol knows. */
   failed = 0;
   /** The nodes that had time left to answer when the others decided. */
   pending = 0;
-  /** Answers not given, by nodes that were silent when asked, and by the others. */
+  /** The answers that are missing: of nodes that were silent when they were asked, and of the others. */
   #silentOpen = 0;
   liveOpen: number;
   #silentNodes = 0;
 
-  constructor(nodeCount: number, quorum: number) {
-    this.quorum = quorum;
+  constructor(
+    nodeCount: number,
+    readonly quorum: number,
+  ) {
     for (let index = 0; index < nodeCount; index += 1) this.replies.push(undefined);
     this.liveOpen = nodeCount;
   }
 
-  /** Node has an earlier answer overdue: it is asked, and waited for only where no quorum is possible without it. */
+  /** An earlier answer of the node is overdue: it is waited for only where no quorum is possible without it. */
   silent(index: number): void {
     this.#silentNodes |= 1 << index;
     this.#silentOpen += 1;
@@ -156,7 +157,7 @@ export class VoteCount {
     return nodes;
   }
 
-  /** Holders that nodes named, the one with most names first. All nodes name the first held key, so a holder of several is named alike. */
+  /** The holders that nodes named, most often named first. Each node names that of the first held key, so sets are named alike. */
   get holders(): NamedHolder[] {
     const holders: NamedHolder[] = [];
     for (const reply of this.replies) {
@@ -182,29 +183,28 @@ export class VoteCount {
     return other === undefined ? sole?.holder : undefined;
   }
 
-  /** Too few nodes are out of quarantine for a quorum. */
   get isQuarantined(): boolean {
     return this.replies.length - this.#counts.quarantined < this.quorum;
   }
 
-  /** The nodes that voted for us, named another holder, refused only the number, or were not waited for make a quorum. */
+  /** A quorum voted for us, named another holder, refused only the number, or was not waited for. */
   get isContention(): boolean {
     return this.pending + this.held + this.yes + this.wrongNumber >= this.quorum;
   }
 
-  /** Says whether only a clock stood in the way, which differs between this process and the nodes: another number would do. */
+  /** Another number would do: only the clock of this process, which differs from those of the nodes, stood in the way. */
   get isWrongClock(): boolean {
     const isByClock = (reply?: VoteReply): boolean =>
       reply?.kind === 'ahead' || (reply?.kind === 'stale' && reply.byClock);
     return this.isContention && this.replies.filter(isByClock).length >= this.quorum;
   }
 
-  /** Enough nodes refused by themselves to make a quorum impossible. */
+  /** So many nodes refused that no quorum is possible. */
   get isRefused(): boolean {
     return this.failed + this.#counts.quarantined > this.replies.length - this.quorum;
   }
 
-  /** Says whether a quorum is possible with those of the `remade` nodes that could not be asked: their connections are being made. */
+  /** A quorum is possible with those nodes that could not be asked because their connections are being `remade`. */
   isPossibleWith(remade: readonly boolean[]): boolean {
     const isCut = (reply: VoteReply | undefined, index: number) =>
       reply?.kind === 'failed' && reply.reason === 'unreachable' && remade[index] === true;
@@ -214,8 +214,8 @@ export class VoteCount {
   }
 
   /**
-   * Time in ms until enough leases and quarantines have ended for a quorum; undefined if unknown. Nodes that were not waited for
-   * count as free: a try too early costs a round, one too late up to a whole lease.
+   * The time in ms until enough leases and quarantines have ended for a quorum; undefined if it is unknown. Nodes that were not
+   * waited for count as free: a try that comes too early costs a round, one that comes too late up to a whole lease.
    */
   get freeInMs(): number | undefined {
     const times: number[] = [];

@@ -7,7 +7,7 @@ import { waitsForGuard, type VoteCollector } from '../nodes/service.ts';
 import { VoteCount } from './vote-count.ts';
 
 /**
- * Drift by which the clocks of nodes and client may have run apart in one ttl, plus 2 ms for the resolution of Redis' expiry.
+ * The drift by which the clocks of nodes and client may have run apart in one ttl, plus 2 ms for the resolution of Redis' expiry.
  * Source: "Distributed Locks with Redis" (redis.io), CLOCK_DRIFT.
  */
 export function driftMs(ttlMs: number, driftFactor: number): number {
@@ -23,21 +23,18 @@ export function validityEndMs(startedAtMs: number, ttlMs: number, driftFactor: n
 export const MINIMUM_VALIDITY = 0.1;
 
 /**
- * Question to all nodes at once, with one deadline. Ends as soon as the votes decide; slower answers don't change it.
- * Nodes with an earlier answer overdue are asked as well, but waited for only where no quorum is possible without them.
+ * A question to all nodes at once, with one deadline. It ends as soon as the votes decide; slower answers don't change it. Nodes
+ * with an earlier answer overdue are asked as well, but waited for only where no quorum is possible without them.
  */
 export class VoteRound extends Deadline implements VoteCollector {
-  readonly vote: VoteRequest;
-  /** Frozen when the round ended. */
   readonly votes: VoteCount;
-  /** The moment before the first byte: what the nodes promise runs from here. */
+  /** The moment before the first byte: what the nodes promise counts from here. */
   startedAtMs = 0;
   endedAtMs = 0;
   /** The timeout of the answers: a whole one counts from when the bytes were handed to the sockets. */
   timeoutMs = 0;
-  /** Answers no longer count. */
   ended = false;
-  /** Whether answers ended it, and not the deadline or a cancel. */
+  /** Answers ended it, and not the deadline or a cancel. */
   isDecided = false;
   readonly #nodes: NodeSet;
   readonly #owner: { ended(round: VoteRound): void };
@@ -45,10 +42,13 @@ export class VoteRound extends Deadline implements VoteCollector {
   /** When its bytes were handed to the sockets, if they were collected before. */
   #sentAtMs = 0;
 
-  constructor(nodes: NodeSet, vote: VoteRequest, owner: { ended(round: VoteRound): void }) {
+  constructor(
+    nodes: NodeSet,
+    readonly vote: VoteRequest,
+    owner: { ended(round: VoteRound): void },
+  ) {
     super();
     this.#nodes = nodes;
-    this.vote = vote;
     this.votes = new VoteCount(nodes.sessions.length, nodes.options.quorum);
     this.#owner = owner;
   }
@@ -60,7 +60,7 @@ export class VoteRound extends Deadline implements VoteCollector {
     this.timeoutMs = Math.max(1, timeoutMs);
     let isCollected = false;
     for (const session of sessions) {
-      if (session.isSilent) this.votes.silent(session.index);
+      if (session.connection.isSilent) this.votes.silent(session.index);
       if (session.ask(this, nowMs)) isCollected = true;
     }
     this.#isSending = false;
@@ -68,11 +68,11 @@ export class VoteRound extends Deadline implements VoteCollector {
     if (isCollected) this.#nodes.outgoing.flushLater(this);
     else this.#left(writtenAtMs);
     if (this.votes.isDecided(this.vote.kind)) this.#end(true);
-    // Writing may have taken its time, which is none of the nodes'.
+    // The time that writing took is not taken from the nodes.
     else answers.set(this, this.timeoutMs, writtenAtMs);
   }
 
-  /** The bytes have left: whatever this process did until now, the nodes have their whole time to answer. */
+  /** The bytes have left: from now on the nodes have their whole time to answer. */
   sent(nowMs: number): void {
     this.#sentAtMs = nowMs;
     this.#left(nowMs);
@@ -96,15 +96,15 @@ export class VoteRound extends Deadline implements VoteCollector {
   }
 
   onDeadline(): void {
-    // A node that owes an answer by now is silent for the next round, which may begin before that answer's deadline is called.
+    // The next round may begin before the deadlines of the answers are called: a node that owes one is silent for it.
     for (const session of this.#nodes.sessions)
-      if (this.votes.replies[session.index] === undefined) session.checkSilence();
+      if (this.votes.replies[session.index] === undefined) session.connection.checkSilence();
     this.#end(false);
   }
 
   /**
-   * Per node: why it didn't say yes so far, or with `tooSlow` that its yes took too long. A round that ended long after its
-   * timeout could not end earlier, because this process did not run: that is no fault of the nodes, and comes first.
+   * Why each node didn't say yes so far, or, with `tooSlow`, that its yes took too long. A round that ended long after its timeout
+   * could not end earlier, because this process did not run: that is no fault of the nodes, and comes first.
    */
   causes(tooSlow = false): NodeCause[] {
     const elapsedMs = (this.ended ? this.endedAtMs : this.#nodes.clock.nowMs) - this.startedAtMs;
@@ -117,7 +117,7 @@ export class VoteRound extends Deadline implements VoteCollector {
         [reason, message] = ['timeout', 'answered, but too late for the ttl'];
       if (this.isDecided && reply === undefined && !this.votes.isSilent(index))
         [reason, message] = ['not-awaited', 'not waited for: the other servers had decided'];
-      // Time left at present: the call may have waited since. Of one that was not waited for, the join said it.
+      // The call may have waited since the node said how long its quarantine lasts.
       const leftMs = votesAtMs - this.#nodes.clock.nowMs;
       if (reason === 'quarantined' || (reason === 'not-awaited' && leftMs > 0)) {
         [reason, message] = ['quarantined', waitsForGuard(Math.max(0, leftMs))];
@@ -130,16 +130,16 @@ export class VoteRound extends Deadline implements VoteCollector {
     return [{ address: 'this process', reason: 'timeout', message, elapsedMs }, ...said];
   }
 
-  /** No node owes an answer to what this process had not written yet. */
+  /** A node owes no answer to what this process had not written yet. */
   #left(nowMs: number): void {
     if (nowMs - this.startedAtMs < 1) return;
-    for (const session of this.#nodes.sessions) session.left(this.startedAtMs, nowMs);
+    for (const session of this.#nodes.sessions) session.connection.left(this.startedAtMs, nowMs);
   }
 
   #end(isDecided: boolean): void {
     if (this.ended) return;
     this.isDecided = isDecided;
-    // The nodes that had time left were not waited for: they are no sign of an outage.
+    // Nodes that had time left were not waited for, which is no sign of an outage.
     if (isDecided) this.votes.pending = this.votes.liveOpen;
     this.endedAtMs = this.#nodes.clock.checkedNowMs;
     this.ended = true;

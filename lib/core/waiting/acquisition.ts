@@ -38,7 +38,6 @@ const UNTIL_WOKEN: Decision = { kind: 'wait', untilMs: Number.POSITIVE_INFINITY 
  * keeps `a` from later arrivals for a moment, as the servers do between processes.
  */
 export class Acquisition extends Deadline implements Waiter, Candidate, AttemptListener {
-  readonly call: Call;
   readonly records: readonly KeyRecord[];
   readonly arrivedAtMs: number;
   line: KeyLine | undefined = undefined;
@@ -58,9 +57,11 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   /** A failed try is followed by another one at this time at the earliest. */
   #pausedUntilMs = Number.NEGATIVE_INFINITY;
 
-  constructor(shared: SharedByCallers, call: Call) {
+  constructor(
+    shared: SharedByCallers,
+    readonly call: Call,
+  ) {
     super();
-    this.call = call;
     call.stage = this;
     this.#shared = shared;
     // A suspend of the system that is over must not take time from a caller that came after it.

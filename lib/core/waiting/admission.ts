@@ -12,14 +12,11 @@ export interface Candidate {
  * lock that is held never waits for one.
  */
 export class Admission {
-  readonly limit: number;
   readonly #urgent = new Set<Candidate>();
   readonly #others = new Set<Candidate>();
   #inUse = 0;
 
-  constructor(limit: number) {
-    this.limit = limit;
-  }
+  constructor(readonly limit: number) {}
 
   /** Takes a slot, or stands in line for one: `wake` is called when it is there. */
   enter(candidate: Candidate): boolean {

@@ -6,9 +6,9 @@ export interface Call extends LockCall {
   /** It was made inside of a section: others may wait for what that section holds. */
   readonly isInside: boolean;
   /** Why it was cancelled, if it was. Nothing may be held then, also when its lock has been granted. */
-  cancelled: { readonly error: unknown } | undefined;
+  cancelled?: { readonly error: unknown };
   /** What its caller waits for at the moment. */
-  stage: { readonly arrivedAtMs: number; cancelled(): void } | undefined;
+  stage?: { readonly arrivedAtMs: number; cancelled(): void } | undefined;
 }
 
 /** Ends a call: it is rejected with `error`, and nothing is held. */

@@ -10,7 +10,6 @@ import { POLL_MS, type ForeignHolder, type QueuedKey } from './queue-place.ts';
 
 /** Everything this process knows of one key, and who waits for it. */
 export class KeyRecord implements QueuedKey {
-  readonly key: string;
   /** The callers here that wait for it; undefined until one did. */
   line: KeyLine | undefined = undefined;
   /** This process among others that wait for it; undefined until callers here had to, or were given it one after the other. */
@@ -31,9 +30,7 @@ export class KeyRecord implements QueuedKey {
   /** How many callers and locks refer to it. */
   uses = 0;
 
-  constructor(key: string) {
-    this.key = key;
-  }
+  constructor(readonly key: string) {}
 
   get isForSet(): boolean {
     return (this.trying ?? this.line?.first)?.call.keys.length !== 1;
