@@ -1,12 +1,12 @@
 import type { Clock, Environment, TimerHandle } from './environment.ts';
 
-/** Deadlines that are called later than this were late because the process did not run. */
+/** A deadline that is called later than this was late because the process did not run. */
 export const LATE_MS = 10;
 /** The timers of the platform are not more exact. */
 const TIMER_ERROR_MS = 2;
 /** A smaller step of the wall clock against the monotonic one is drift. */
 const NOTICED_STEP_MS = 20;
-/** Time since boot comes in such steps. */
+/** The time since boot comes in such steps. */
 const BOOT_STEP_MS = 10;
 /** The difference that two readings of it stay below where nothing was suspended. */
 const BOOT_CLOCK_ERROR_MS = 25;
@@ -80,11 +80,11 @@ export class Alarm extends Deadline {
 }
 
 /**
- * Deadlines in a heap, with one timer for the first. The timer of a deadline that was cancelled stays, and is set again when it fires.
+ * A heap of deadlines, with one timer for the first. The timer of one that was cancelled stays, and is set again when it fires.
  *
- * When the event loop was blocked, timers run before the sockets are read; so those that end a wait for answers and fire late call
- * what was due after the next poll: what has arrived is known then. Exactly once, so that a loop which is always late still ends
- * its waits.
+ * A process that was stopped for a second finds its timers due, and the answers of the servers unread in its sockets. Timers run
+ * first; so one that ends a wait for answers, and fires late, calls what was due after the next poll, when what has arrived is
+ * known. It does so exactly once: a process that is always late still ends its waits.
  */
 export class Deadlines {
   readonly #environment: Environment;
@@ -95,7 +95,7 @@ export class Deadlines {
   #timer: TimerHandle;
   #setAtMs = 0;
   #timerDueMs = Number.POSITIVE_INFINITY;
-  /** Deadlines are being called, or will be after the next poll; then the timer is set again. */
+  /** Deadlines are called now, or after the next poll, and then the timer is set again. */
   #isFiring = false;
 
   /** @param background they don't keep the process alive, and end no wait for answers */

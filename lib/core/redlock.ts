@@ -40,7 +40,7 @@ export class Redlock {
   /** They are called when something has changed: nodes, calls, or locks. */
   readonly #watchers = new Set<() => void>();
   #arrivals = 0;
-  /** Whether it refuses new locks, for good. */
+  /** It refuses new locks, for good. */
   isClosing = false;
   #closed: Promise<void> | undefined;
 

@@ -44,7 +44,7 @@ const systemTimers: Timers = {
     // A timer keeps the async context in which it was made, and with it what a request of a user keeps there.
     const timer = inModuleContext(() => (isShort ? setImmediate(run) : setTimeout(run, delayMs)));
     if (background) timer.unref();
-    // Counterpart of each clears it: to Node any object is an immediate, and one that is none makes it lose another one. Under
+    // The counterpart of each clears it: Node takes any object for an immediate, and one that is none makes it lose another one. Under
     // the fake timers of a test it is an object of theirs, which may be cleared after them.
     const clear = (isShort ? clearImmediate : clearTimeout) as (timer: unknown) => void;
     return () => clear(timer);

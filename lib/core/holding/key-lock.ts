@@ -12,7 +12,7 @@ export interface KeyLock {
   readonly about: AboutLock;
   /** The nodes that may hold it, as bits. The others were not asked for it, and get no release: one of them may be frozen. */
   mayHold: number;
-  /** Whether it is lost or released, though nodes may still have it. */
+  /** It is lost or released, though nodes may still have it. */
   readonly isEnding: boolean;
   /** The time for which the nodes keep it as far as this process knows. */
   readonly occupiedMs: number;

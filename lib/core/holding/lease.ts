@@ -31,7 +31,7 @@ export class Lease extends Deadline {
   #suspendedMs: number;
   /** The holder is notified this much before validity ends, because timers are late and work needs time to stop. */
   readonly #leadMs: number;
-  /** Locks look at themselves together at multiples of it, so that their extensions leave as one message. */
+  /** All locks of a ttl look at themselves at multiples of this, so that their extensions leave as one message. */
   readonly #stepMs: number;
   /** The last extension, where it failed. */
   #failure: VoteRound | undefined;
@@ -167,7 +167,7 @@ export class Lease extends Deadline {
     else this.#lock.lost('expired', [...this.#ownFault(nowMs), ...causes]);
   }
 
-  /** Says for how long this process did not run while an extension or its answers were due; after a failed one, beyond a timeout. */
+  /** How long this process did not run while an extension, or its answers, were due. */
   #ownFault(nowMs: number): NodeCause[] {
     const elapsedMs = Math.floor(nowMs - this.dueMs);
     const toleratedMs =

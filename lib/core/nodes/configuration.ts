@@ -75,7 +75,7 @@ export class Configurations {
   }
 }
 
-/** Says, for messages, why a node did not join. */
+/** The reason why a node did not join, for messages. */
 export function whyNotJoined(
   reply: Exclude<JoinReply, { kind: 'joined' }>,
   asked: JoinRequest,

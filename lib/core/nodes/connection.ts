@@ -12,7 +12,7 @@ export const MAX_OPEN_VOTES = 64;
 export class Connection extends Deadline {
   /** A whole node timeout passed without an answer that was due. */
   isSilent = false;
-  /** Names the server that was joined. */
+  /** The name of the server that was joined. */
   server = '';
   readonly #service: Service;
   readonly #onSilence: (sinceMs: number) => void;

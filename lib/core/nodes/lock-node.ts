@@ -90,7 +90,7 @@ export interface NodeFailure {
 
 /** The names of one lock on the server: for each key its lock and its floor. */
 export interface LockNames {
-  /** Name under which the node remembers when it may vote. */
+  /** The name under which the node remembers when it may vote. */
   readonly marker: string;
   /** `lock1 floor1 [lock2 floor2 …]`. */
   readonly pairs: readonly string[];
@@ -116,9 +116,10 @@ export interface JoinRequest {
 
 export type JoinReply =
   /**
-   * May vote in `quarantineMs`; 0 = now. `others` are the other configurations that joined this server within a day, in the
-   * order of their latest joins. `server`: equal for two nodes that lead to one server. `isMoved`: it was another start of a server that joined on this connection before. `upMs`: on
-   * whichever connection it was, and for so long, at least, this one has been there to give locks.
+   * The node may vote in `quarantineMs`; 0 = now. `others` are the other configurations that joined this server within a day, in
+   * the order of their latest joins. `server` is equal for two nodes that lead to one server. `isMoved`: another start of a server
+   * joined on this connection before. `upMs`: another one joined on any connection before, and this one has been there to give
+   * locks for so long, at least.
    */
   | {
       readonly kind: 'joined';
@@ -292,7 +293,7 @@ export interface NodeFacts {
   /** The settings `min-replicas-to-write` and `min-replicas-max-lag` in ms; missing where our user may not read them. */
   readonly minReplicas?: number | undefined;
   readonly maxLagMs?: number | undefined;
-  /** Reason why it refuses every write at the moment, in the server's own words; undefined when it does not. */
+  /** Why it refuses every write at the moment, in the server's own words; undefined when it does not. */
   readonly refusesWrites?: string | undefined;
   /** Rights that our user lacks, as the server's own messages; empty when all are there. */
   readonly missingRights: readonly string[];

@@ -7,7 +7,7 @@ const FAILING_AFTER = 3;
 const ABSENCE_MS = 2_000;
 /** The pause between two looks at a node that refuses votes. */
 const LOOK_PAUSE_MS = 1_000;
-/** How long a refusal counts that the node itself does not explain. A process that is not ready may get no calls, so only time can end it. */
+/** For how long a refusal counts that the node does not explain: a process that is not ready may get no calls that would end it. */
 const UNEXPLAINED_MS = 10_000;
 
 /** The fault of a vote: no answer in time, or the node itself refused it. */
@@ -18,7 +18,7 @@ type Examined = Pick<ServiceNode, 'address' | 'state' | 'votesAtMs'> & { readonl
 
 /** The health of one node: how it does, and what listeners know of it. */
 export class NodeHealth {
-  /** Reason why it can't be asked, or does not vote, at the moment. */
+  /** Why it can't be asked, or does not vote, at the moment. */
   problem = 'not connected yet';
   reported: 'nothing' | 'joined' | 'left' | 'failing' = 'nothing';
   faults = 0;
@@ -51,7 +51,7 @@ export class NodeHealth {
     else if (fault !== 'timeout') this.look();
   }
 
-  /** Answered in time. A server without memory extends, and names holders: only an accepted lock ends the refusals of locks. */
+  /** The node answered in time. One whose memory is full still extends, and names holders: only a lock ends its refusals of locks. */
   works(did?: 'acquire' | 'extend'): void {
     if (did === 'acquire' || did === this.#lastFault || this.#lastFault === 'timeout')
       this.faults = 0;

@@ -72,9 +72,9 @@ export abstract class Service {
   readonly options: ResolvedOptions;
   readonly environment: Environment;
   readonly clock: ServiceClock;
-  /** Deadlines of callers, of requests whose answer a caller awaits, and of nodes that owe an answer. */
+  /** The deadlines of callers, of requests whose answer a caller awaits, and of nodes that owe an answer. */
   readonly answers: Deadlines;
-  /** Deadlines of held locks and of work in the background; they don't keep a process alive. */
+  /** The deadlines of held locks and of work in the background; they don't keep a process alive. */
   readonly alarms: Deadlines;
   readonly outgoing: Outgoing;
   readonly events: EventSink;
@@ -221,12 +221,12 @@ export class Quorum {
     return times[this.#service.options.quorum - 1] ?? Number.POSITIVE_INFINITY;
   }
 
-  /** Says whether too few nodes vote now, as far as that was reported. */
+  /** Too few nodes vote now, as far as that was reported. */
   get isMissing(): boolean {
     return this.#service.sessions.length - this.#missingVotes.length < this.#service.options.quorum;
   }
 
-  /** Says whether so many nodes are failing or in quarantine that no quorum votes. */
+  /** So many nodes are failing or in quarantine that no quorum votes. */
   get #isAway(): boolean {
     const { sessions, clock, options } = this.#service;
     const { nowMs } = clock;
