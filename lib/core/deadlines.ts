@@ -70,6 +70,10 @@ export abstract class Deadline {
   position = -1;
   order = 0;
 
+  get isSet(): boolean {
+    return this.position !== -1;
+  }
+
   abstract onDeadline(): void;
 }
 
@@ -107,7 +111,7 @@ export class Deadlines {
 
   /** Calls `deadline.onDeadline` once, `delayMs` after `fromMs`, and no more when it was set for before. */
   set(deadline: Deadline, delayMs: number, fromMs: number): void {
-    if (deadline.position !== -1) this.cancel(deadline);
+    if (deadline.isSet) this.cancel(deadline);
     deadline.dueMs = fromMs + delayMs;
     deadline.order = this.#orders += 1;
     this.#place(deadline, this.#heap.push(deadline) - 1);

@@ -35,7 +35,7 @@ export class Connection extends Deadline {
   }
 
   sent(nowMs: number): void {
-    if (this.#sentAtMs.push(nowMs) === 1 && this.position === -1)
+    if (this.#sentAtMs.push(nowMs) === 1 && !this.isSet)
       this.#service.answers.set(this, this.#timeoutMs, nowMs);
   }
 

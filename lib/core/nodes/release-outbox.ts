@@ -33,7 +33,7 @@ export class ReleaseOutbox {
       const [oldest = ''] = this.#kept.keys();
       this.#kept.delete(oldest);
     }
-    if (this.#alarm.position === -1) alarms.set(this.#alarm, this.#pauseMs, nowMs);
+    if (!this.#alarm.isSet) alarms.set(this.#alarm, this.#pauseMs, nowMs);
   }
 
   flush(): void {

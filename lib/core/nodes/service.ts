@@ -20,13 +20,13 @@ import { NodeNames } from './node-names.ts';
 const SLOW_WARNING_PAUSE_MS = 60_000;
 export const MINIMUM_SILENCE_LIMIT_MS = 2_000;
 
-/** A message that waits for answers from the moment at which its bytes were handed to the sockets. */
+/** It has sent messages, and waits for answers from the moment at which their bytes were handed to the sockets. */
 export interface Collected {
   sent(nowMs: number): void;
 }
 
-/** The messages that nodes have collected leave when the present tick ends, or with the process. */
-export class Outgoing {
+/** The messages that the nodes have collected. They leave when the present tick ends, or with the process. */
+export class CollectedMessages {
   readonly #nodes: readonly LockNode[];
   readonly #environment: Environment;
   readonly #clock: ServiceClock;
@@ -76,7 +76,7 @@ export abstract class Service {
   readonly answers: Deadlines;
   /** The deadlines of held locks and of work in the background; they don't keep a process alive. */
   readonly alarms: Deadlines;
-  readonly outgoing: Outgoing;
+  readonly outgoing: CollectedMessages;
   readonly events: EventSink;
   readonly quorum: Quorum;
   readonly configurations: Configurations;
@@ -102,7 +102,7 @@ export abstract class Service {
     const nowMs = () => this.clock.nowMs;
     this.answers = new Deadlines(environment, nowMs);
     this.alarms = new Deadlines(environment, nowMs, true);
-    this.outgoing = new Outgoing(nodes, environment, this.clock);
+    this.outgoing = new CollectedMessages(nodes, environment, this.clock);
     this.quorum = new Quorum(this);
     this.events = new EventSink(options.onEvent, (event) => this.quorum.look(event));
     const addresses = nodes.map(({ address }) => address);

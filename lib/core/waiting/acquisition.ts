@@ -334,7 +334,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   #leave(): void {
     const { keys, admission, nodes } = this.#shared;
     this.#state = 'done';
-    if (this.position !== -1) nodes.answers.cancel(this);
+    nodes.answers.cancel(this);
     if (this.line !== undefined) {
       admission.withdraw(this);
       this.line.leave(this);

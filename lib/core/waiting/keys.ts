@@ -70,24 +70,21 @@ export class KeyRecord implements QueuedKey {
 /** The records of the keys that this process holds, tries for or waits for. */
 export class Keys implements LockedKeys {
   readonly #nodes: NodeSet;
-  /**
-   * An object and no Map: where entries come and go, V8 makes one table after another for a Map, and each old one keeps all later
-   * ones until the next full collection. That was a third of the time of a busy client.
-   */
-  readonly #records = Object.create(null) as Record<string, KeyRecord>;
+  readonly #records = new Map<string, KeyRecord>();
 
   constructor(nodes: NodeSet) {
     this.#nodes = nodes;
   }
 
   get size(): number {
-    return Object.keys(this.#records).length;
+    return this.#records.size;
   }
 
   /** The records of `keys`, in use until they are dropped again. */
   use(keys: readonly string[]): readonly KeyRecord[] {
     return keys.map((key) => {
-      const record = (this.#records[key] ??= new KeyRecord(key));
+      const record = this.#records.get(key) ?? new KeyRecord(key);
+      this.#records.set(key, record);
       record.uses += 1;
       if (record.lock?.isEnding) record.lock.noticeEnd();
       return record;
@@ -104,12 +101,12 @@ export class Keys implements LockedKeys {
       record.foreign = undefined;
       if (lock === undefined) turn?.passOn();
     }
-    if (record.uses === 0) delete this.#records[record.key];
+    if (record.uses === 0) this.#records.delete(record.key);
   }
 
   locks(): Set<KeyLock> {
     const locks = new Set<KeyLock>();
-    for (const { lock } of Object.values(this.#records)) if (lock !== undefined) locks.add(lock);
+    for (const { lock } of this.#records.values()) if (lock !== undefined) locks.add(lock);
     return locks;
   }
 
@@ -143,7 +140,7 @@ export class Keys implements LockedKeys {
   }
 
   #recordsOf(keys: readonly string[]): readonly KeyRecord[] {
-    return keys.map((key) => this.#records[key]!);
+    return keys.map((key) => this.#records.get(key)!);
   }
 
   #turnAt(record: KeyRecord): KeyTurn {
@@ -166,7 +163,7 @@ export class Keys implements LockedKeys {
   /** See LockNodeListener. A process that has left the line has passed its turn on by doing so. */
   turn(session: NodeSession, lockName: string, keptMs: number): void {
     const key = lockName.slice(this.#nodes.options.keyPrefix.length);
-    const { trying, turn } = this.#records[key] ?? {};
+    const { trying, turn } = this.#records.get(key) ?? {};
     if (trying !== undefined) return;
     if (keptMs > 0) turn?.place?.standBy(keptMs);
     else turn?.place?.turn(session);
@@ -174,13 +171,13 @@ export class Keys implements LockedKeys {
 
   /** A node reports turns from now on. It may have given one before that went to the next in line. */
   listening(session: NodeSession): void {
-    for (const { turn } of Object.values(this.#records)) turn?.place?.standAt(session);
+    for (const { turn } of this.#records.values()) turn?.place?.standAt(session);
   }
 
   /** The nodes that vote have changed: all callers look again. */
   hintAll(): void {
     const { nowMs } = this.#nodes.clock;
-    for (const record of Object.values(this.#records))
+    for (const record of this.#records.values())
       record.mayBeFree(nowMs, nowMs + jitterMs(this.#nodes));
   }
 }
