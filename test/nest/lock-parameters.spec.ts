@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import { once } from 'node:events';
 import { Injectable } from '@nestjs/common';
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import {
   Fenced,
   FencingToken,
@@ -71,6 +71,7 @@ class Overriding extends Seats {
 
 describe('@FencingToken() and @LockSignal()', () => {
   afterEach(closeAll);
+  afterEach(() => void jest.useRealTimers());
 
   it.each([
     ['nothing is passed', []],
@@ -94,12 +95,16 @@ describe('@FencingToken() and @LockSignal()', () => {
 
   it('abort the work when the lock is lost', async () => {
     const nodes = createMemoryNodes(3);
-    const seats = (await startModule({ providers: [Seats] }, { nodes, ttl: 300 })).get(Seats);
+    const seats = (await startModule({ providers: [Seats] }, { nodes, ttl: '1m' })).get(Seats);
+    jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask'] });
     const lost = seats.untilLost('1');
     await seats.entered.opened;
     await using _newer = await occupy(nodes, 'seat:1', { takeOver: true });
     const reason = { code: 'LOCK_LOST', reason: 'taken' };
-    await expect(lost).rejects.toMatchObject({ ...reason, result: reason });
+    const ended = expect(lost).rejects.toMatchObject({ ...reason, result: reason });
+    // It finds out when it is to be extended.
+    await jest.advanceTimersByTimeAsync(20_000);
+    await ended;
   });
 
   it.each([
