@@ -24,6 +24,7 @@ export class ClientWire implements Wire {
   readonly #listener: WireListener;
   #wasReady = false;
   #isAuthorized = false;
+  #isGivenUp = false;
   #error = '';
 
   /** Called in the context of the module: sockets keep the one in which they were made. @throws what the client throws that can't be made */
@@ -97,13 +98,13 @@ export class ClientWire implements Wire {
   }
 
   close(): void {
+    this.#isGivenUp = true;
     inModuleContext(() => this.#client.disconnect());
   }
 
   #ready(): void {
-    if (this.#client.status !== 'ready') return;
+    if (this.#isGivenUp || this.#client.status !== 'ready') return;
     this.#wasReady = this.#source.hasConnected = true;
-    this.#error = '';
     this.#listener.ready();
   }
 
