@@ -29,9 +29,12 @@ export interface RedisLinkListener {
 }
 
 /**
- * A connection that is made again when it is lost. One that has become silent is doubted: a second one is opened beside it,
- * and takes its place when it is answered and the first is still silent. When neither is, the server stalls: it will
- * execute what the first one carried, so nothing is given up.
+ * A connection that is made again when it is lost. It is in one of three states:
+ * - *one*: `#current` carries everything, or is being made;
+ * - *doubted*: `#current` has become silent, or is to be renewed. `#successor` is made beside it, and carries nothing but its proof.
+ *   When the server stalls, neither is answered: it will execute what the first one carried, so nothing is given up;
+ * - *replacing*: the second one was answered. It is `#current` now, and is held back until the first one has answered everything, or
+ *   is given up because it still is silent.
  */
 export class RedisLink implements ConnectionOwner {
   readonly #source: WireSource;
@@ -190,17 +193,11 @@ export class RedisLink implements ConnectionOwner {
     this.#successor = undefined;
     this.#current = successor;
     this.#failures = 0;
-    // Release must not overtake its vote: nothing is written before the first one has answered everything, this last.
-    successor.isHeldBack = !first.heartbeat.isSilent;
-    if (successor.isHeldBack) this.#listener.replaced?.(successor);
-    const isWhole =
-      successor.isHeldBack && (await first.ask('ping').then(() => true, isErrorReply));
+    const isWhole = !first.heartbeat.isSilent && (await this.#lastAnswerOf(first, successor));
     if (first.heartbeat.isSilent)
       first.drop('given up: it was silent, and a second connection was answered');
-    if (
-      this.#current === successor &&
-      !(isWhole && successor.voting?.start === first.voting?.start)
-    ) {
+    const isSameStart = successor.voting?.start === first.voting?.start;
+    if (this.#current === successor && !(isWhole && isSameStart)) {
       this.#listener.closed?.(
         isWhole
           ? 'another server answers at its address, or it was a replica meanwhile'
@@ -212,6 +209,13 @@ export class RedisLink implements ConnectionOwner {
     successor.isHeldBack = false;
     successor.flush();
     first.close();
+  }
+
+  /** Resolves to whether the first one has answered everything. Meanwhile the other collects: a release must not overtake its vote. */
+  #lastAnswerOf(first: RedisConnection, successor: RedisConnection): Promise<boolean> {
+    successor.isHeldBack = true;
+    this.#listener.replaced?.(successor);
+    return first.ask('ping').then(() => true, isErrorReply);
   }
 
   #connectLater(): void {
