@@ -240,6 +240,47 @@ describe('a socket with two errors', () => {
   });
 });
 
+describe('a client of Sentinels, connected by itself', () => {
+  it('is a node; the Sentinels take turns in being asked first, and a replica that they name is said', async () => {
+    const asked: number[] = [];
+    let place = new URL(server.url);
+    const sentinels = await Promise.all(
+      [0, 1].map((index) =>
+        ScriptedRedis.start((command) => {
+          if (command[0]?.toLowerCase() !== 'sentinel') return shakeHands(command);
+          if (command[1] !== 'get-master-addr-by-name') return '*0\r\n';
+          asked.push(index);
+          return `*2\r\n${bulk(place.hostname)}${bulk(place.port)}`;
+        }),
+      ),
+    );
+    const replica = await ScriptedRedis.start((command) =>
+      command[0] === 'info' ? bulk('role:slave\r\n') : shakeHands(command),
+    );
+    const given = sentinels.map(({ url }) => new URL(url));
+    const client = new Redis({
+      sentinels: given.map(({ hostname, port }) => ({ host: hostname, port: Number(port) })),
+      name: 'm',
+      sentinelCommandTimeout: 1_000,
+      sentinelRetryStrategy: () => null,
+      retryStrategy: () => null,
+    });
+    client.on('error', () => undefined);
+    const driver = await NodeDriver.open(newNode(client));
+    expect((await driver.join()).kind).toBe('joined');
+    const other = await NodeDriver.open(newNode(client));
+    expect((await other.join()).kind).toBe('joined');
+    place = new URL(replica.url);
+    const reasons: string[] = [];
+    Object.assign(driver, { unreachable: (message: string) => reasons.push(message) });
+    await server.kill();
+    await eventually(() => expect(reasons.join()).toContain('named as the primary is a replica'));
+    expect(new Set(asked)).toEqual(new Set([0, 1]));
+    client.disconnect();
+    await Promise.all([...sentinels, replica].map((each) => each.stop()));
+  });
+});
+
 describe('a server that is not there', () => {
   it('is tried until it comes; commands say why they fail', async () => {
     await server.kill();

@@ -101,10 +101,11 @@ describe('@FencingToken() and @LockSignal()', () => {
     await seats.entered.opened;
     await using _newer = await occupy(nodes, 'seat:1', { takeOver: true });
     const reason = { code: 'LOCK_LOST', reason: 'taken' };
-    const ended = expect(lost).rejects.toMatchObject({ ...reason, result: reason });
     // It finds out when it is to be extended.
-    await jest.advanceTimersByTimeAsync(20_000);
-    await ended;
+    await Promise.all([
+      expect(lost).rejects.toMatchObject({ ...reason, result: reason }),
+      jest.advanceTimersByTimeAsync(20_000),
+    ]);
   });
 
   it.each([

@@ -6,7 +6,7 @@ import { errorMessage } from '../commands/node-failure.ts';
 import type { WireListener, WireSource } from '../wire.ts';
 import { ClientWire } from './client-wire.ts';
 import { findBySentinels, findInCluster } from './find-primary.ts';
-import { ServerSocket, withName, type FindServer } from './server-socket.ts';
+import { connectorFor, withName, type FindServer, type ServerSocket } from './server-socket.ts';
 
 /** An ioredis client, possibly of another copy or version of ioredis. It is only duplicated. */
 export interface RedisInstance {
@@ -148,12 +148,7 @@ export class ClientSource implements WireSource {
   create(host = this.host): { readonly client: Redis; readonly socket: ServerSocket | undefined } {
     const [find, isFound] = [this.#find, this.foundBy !== undefined];
     const sockets: ServerSocket[] = [];
-    const Connector = class ClientSocket extends ServerSocket {
-      constructor(options: RedisOptions) {
-        super(options, find, isFound);
-        sockets.push(this);
-      }
-    };
+    const Connector = connectorFor(find, isFound, (socket) => sockets.push(socket));
     const where = host === undefined ? {} : { host };
     const override = { ...OVERRIDES, ...where, sentinels: undefined, Connector };
     const client = this.#template.duplicate(override) as Redis;
@@ -183,12 +178,24 @@ export class ClientSource implements WireSource {
   /** The message without the password, should the server have quoted it; without line breaks, and not longer than a line or two. */
   conceal(message: string): string {
     const { password, sentinelPassword } = this.#template.options as RedisOptions;
-    let hidden = message;
-    for (const secret of [password, sentinelPassword, ...this.#secrets])
-      if (typeof secret === 'string' && secret !== '') hidden = hidden.replaceAll(secret, '***');
-    const concealed = hidden.replaceAll(/\s+/g, ' ').trim();
+    let concealed = inOneLine(message);
+    for (const secret of [password, sentinelPassword, ...this.#secrets]) {
+      const text = typeof secret === 'string' ? inOneLine(secret) : '';
+      if (text === '') continue;
+      concealed = concealed.replaceAll(text, '***');
+      // Servers quote no more than the beginning of a long one.
+      const [before = '', ...after] = concealed.split(text.slice(0, QUOTED_LENGTH));
+      if (after.length > 0 && text.length > QUOTED_LENGTH) concealed = `${before}***`;
+    }
     return concealed.length > 500 ? `${concealed.slice(0, 500)}…` : concealed;
   }
+}
+
+/** So much of a long secret is in a message for certain, where a server quotes it. */
+const QUOTED_LENGTH = 64;
+
+function inOneLine(text: string): string {
+  return text.replaceAll(/\s+/g, ' ').trim();
 }
 
 type Refusal = (shown: string, fix: string) => RedlockConfigError;
@@ -197,6 +204,8 @@ const NO_CLIENT = [
   'a client not of ioredis, such as a mock',
   'in tests without Redis use createMemoryNodes of nestjs-fenced-lock/testing',
 ] as const;
+const NO_CONNECTOR =
+  'locks would be on the server of its host and port: give these, or a tunnel on an address';
 const FORMS = 'each is a URL (redis://host:port), ioredis options, or an ioredis client';
 
 function templateOf(input: RedisNodeInput, refused: Refusal): RedisInstance {
@@ -206,6 +215,8 @@ function templateOf(input: RedisNodeInput, refused: Refusal): RedisInstance {
   if (!('duplicate' in input) || typeof input.duplicate !== 'function')
     return templateOfOptions({ ...(input as RedisOptions) }, refused);
   if (!('options' in input)) throw refused(...NO_CLIENT);
+  const { Connector } = input.options as RedisOptions;
+  if (Connector !== undefined) throw refused('a client with a Connector of its own', NO_CONNECTOR);
   checkServer(input.options as RedisOptions, refused);
   return input as RedisInstance;
 }
@@ -228,9 +239,11 @@ function templateOfCluster(cluster: Cluster, refused: Refusal): RedisInstance {
   const { redisOptions = {}, keyPrefix: ignored = redisOptions.keyPrefix } = cluster.options;
   const [first] = (cluster as unknown as { readonly startupNodes: readonly ClusterNode[] })
     .startupNodes;
-  const { host, port } = typeof first === 'string' ? optionsOf(first, refused) : Object(first);
+  const { host, port, username, password }: RedisOptions =
+    typeof first === 'string' ? optionsOf(first, refused) : Object(first);
   checkServer({ host: host ?? 'localhost' }, refused);
-  const options = { ...redisOptions, ...OVERRIDES, keyPrefix: ignored, host, port };
+  const own = { ...(username && { username }), ...(password && { password }), ...redisOptions };
+  const options = { ...own, ...OVERRIDES, keyPrefix: ignored, host, port };
   return new Redis({ ...options, path: undefined } as RedisOptions);
 }
 

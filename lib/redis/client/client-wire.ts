@@ -53,8 +53,9 @@ export class ClientWire implements Wire {
     if (this.#wasReady || this.#client.status === 'end') return CLOSED + this.#shut();
     if (!this.#isAuthorized) return 'credentials() has not answered yet';
     const { socket } = this.#socket;
-    if (socket === undefined) return 'nobody has answered yet which server is the primary';
-    if (socket.connecting) return 'not connected yet';
+    if (socket === undefined && this.#source.foundBy !== undefined)
+      return 'nobody has answered yet which server is the primary';
+    if (socket === undefined || socket.connecting) return 'not connected yet';
     return this.#source.usesTls && socket.bytesRead === 0 ? NO_TLS : UNANSWERED;
   }
 
@@ -73,22 +74,18 @@ export class ClientWire implements Wire {
   write(commands: readonly WireCommand[]): void {
     const { socket } = this.#socket;
     socket?.cork();
-    inModuleContext(() => {
-      for (const command of commands) {
-        this.#client.call(...(command.words as [string, ...string[]])).then(
-          (reply) => command.answered(reply),
-          (error: unknown) => command.refused(error),
-        );
-      }
-    });
-    socket?.uncork();
+    try {
+      inModuleContext(() => commands.forEach((command) => this.#send(command)));
+    } finally {
+      socket?.uncork();
+    }
   }
 
   subscribe(channel: string): Promise<unknown> {
     this.#client.on('message', (from: string, text: string) =>
       inModuleContext(() => this.#listener.message(from, text)),
     );
-    this.#socket.guard.isForMessages = true;
+    this.#socket.guard.subscribed();
     return this.#client.subscribe(channel);
   }
 
@@ -100,6 +97,13 @@ export class ClientWire implements Wire {
   close(): void {
     this.#isGivenUp = true;
     inModuleContext(() => this.#client.disconnect());
+  }
+
+  #send(command: WireCommand): void {
+    this.#client.call(...(command.words as [string, ...string[]])).then(
+      (reply) => command.answered(reply),
+      (error: unknown) => command.refused(error),
+    );
   }
 
   #ready(): void {

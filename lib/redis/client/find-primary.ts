@@ -2,15 +2,27 @@ import { Command } from 'ioredis';
 import type { Cluster, ClusterOptions, Redis, RedisOptions } from 'ioredis';
 import { errorMessage } from '../commands/node-failure.ts';
 import type { RedisInstance } from './client-source.ts';
-import { withName, type FindServer } from './server-socket.ts';
+import { connectorFor, withName, type FindServer } from './server-socket.ts';
 
 /** How long one server may take to say where the primary is. */
 const LOOKUP_TIMEOUT_MS = 1_000;
 
+/** The options of each connection of a lookup. */
+const ONE_CONNECTION = {
+  connectTimeout: LOOKUP_TIMEOUT_MS,
+  disconnectTimeout: 50,
+  keyPrefix: '',
+  Connector: connectorFor(async (options) => options),
+} satisfies RedisOptions;
+
 /** The options of a client that asks one Sentinel once. */
 const ONE_QUESTION = {
+  ...ONE_CONNECTION,
+  lazyConnect: true,
   enableReadyCheck: false,
-  connectTimeout: LOOKUP_TIMEOUT_MS,
+  retryStrategy: () => null,
+  protocol: 2,
+  replyMapping: 'legacy',
   commandTimeout: LOOKUP_TIMEOUT_MS,
   sentinels: undefined,
   path: undefined,
@@ -29,6 +41,7 @@ export function findBySentinels(template: RedisInstance): FindServer {
       ...sentinels.slice(first),
       ...sentinels.slice(0, first),
     ]) {
+      if (signal.aborted) break;
       const tls = withName(sentinelTLS, host);
       const own = { host, port, family, tls, username: sentinelUsername };
       const client = template.duplicate({
@@ -63,10 +76,10 @@ async function ask<Client extends Redis | Cluster>(
 ): Promise<unknown> {
   const end = () => client.disconnect();
   let cause: unknown;
-  client.on(
-    'error',
-    (error: Error) => (cause = (error as { lastNodeError?: Error }).lastNodeError),
-  );
+  const failed = (error: Error & { readonly lastNodeError?: Error }) => {
+    cause ??= error.lastNodeError ?? error;
+  };
+  client.on('error', failed);
   signal.addEventListener('abort', end);
   try {
     await client.connect();
@@ -98,8 +111,8 @@ const ONE_LOOK: ClusterOptions = {
 export function findInCluster(cluster: Cluster, keyPrefix: string): FindServer {
   const slot = new Command('get', [keyPrefix]).getSlot();
   return async ({ username, password, tls, family }, signal) => {
-    const given = { ...cluster.options.redisOptions, username, password, tls, keyPrefix: '' };
-    const redisOptions = { ...given, connectTimeout: LOOKUP_TIMEOUT_MS } as RedisOptions;
+    const given = { ...cluster.options.redisOptions, username, password, tls };
+    const redisOptions: RedisOptions = { ...given, ...ONE_CONNECTION };
     const lookup = cluster.duplicate([], { ...ONE_LOOK, redisOptions });
     const found = await ask(lookup, signal, async ({ slots }) => {
       const name = slots[slot]?.[0];

@@ -1,5 +1,18 @@
-/** Kinds of what a server sends on a connection that has subscribed differ by their lengths. */
-const [MESSAGE, ...ANSWERS] = ['message', 'subscribe', 'pong'].map(({ length }) => `$${length}`);
+/** Kinds of what a server sends on a connection that has subscribed, by the first lines of each. */
+const [MESSAGE, ...ANSWERS] = [
+  ['*3', 'message'],
+  ['*3', 'subscribe'],
+  ['*2', 'pong'],
+].map(([size = '', kind = '']) => `${size} $${kind.length}`);
+
+/** None of our commands is answered by more than a list of lists, or by so many elements, or by so long a line. */
+const MOST_DEPTH = 8;
+const MOST_ELEMENTS = 1_000_000;
+const LONGEST_LINE = 65_536;
+
+const UNASKED = 'the server sent a reply to no request';
+const NO_PROTOCOL =
+  'Protocol error: no Redis answers like this, so another program may use this port';
 
 /**
  * Reads what a server sends (RESP 2) before the client does. ioredis throws, where no caller can catch it, over a null that it did not
@@ -8,63 +21,75 @@ const [MESSAGE, ...ANSWERS] = ['message', 'subscribe', 'pong'].map(({ length }) 
 export class ReplyGuard {
   /** Commands that were written, and not answered. */
   due = 0;
-  /** The connection has subscribed: each reply is a message, or says something about a subscription. */
-  isForMessages = false;
-  /** Elements of the present reply that have not arrived. */
-  #missing = 0;
+  /** Answers that were due when the connection subscribed, and have other forms than what follows; undefined before that. */
+  #dueBefore: number | undefined;
+  /** The elements that are missing in each list that the present one is in. */
+  readonly #open: number[] = [];
   /** Bytes of a text that have not arrived. */
   #skipped = 0;
   /** The beginning of a line whose end has not arrived. */
   #line = '';
-  /** The lines of the present reply so far: a sign and a number each. */
+  /** The first lines of the present reply: a sign and a number each. */
   #heads: string[] = [];
 
-  /** Returns false for a piece with a reply that answers nothing, or has a form that no server sends. */
-  read(piece: Buffer): boolean {
+  /** From now on the server sends messages, and what concerns subscriptions. */
+  subscribed(): void {
+    this.#dueBefore = this.due;
+  }
+
+  /** Returns why the client must not see this piece; undefined where it may. */
+  read(piece: Buffer): string | undefined {
     for (let at = 0; at < piece.length;) {
+      let fault: string | undefined;
       if (this.#skipped > 0) {
         const arrived = Math.min(this.#skipped, piece.length - at);
         at += arrived;
         this.#skipped -= arrived;
-        if (this.#skipped === 0 && !this.#endsElement()) return false;
-        continue;
+        if (this.#skipped === 0) fault = this.#endElement();
+      } else {
+        const end = piece.indexOf('\n', at);
+        this.#line += piece.toString('latin1', at, end < 0 ? piece.length : end);
+        if (this.#line.length > LONGEST_LINE) return NO_PROTOCOL;
+        if (end < 0) return undefined;
+        at = end + 1;
+        fault = this.#begin(this.#line.trimEnd());
+        this.#line = '';
       }
-      const end = piece.indexOf('\n', at);
-      this.#line += piece.toString('latin1', at, end < 0 ? piece.length : end);
-      if (end < 0) return true;
-      at = end + 1;
-      const line = this.#line;
-      this.#line = '';
-      if (!this.#begins(line)) return false;
+      if (fault !== undefined) return fault;
     }
-    return true;
+    return undefined;
   }
 
   /** Takes the first line of an element. */
-  #begins(line: string): boolean {
+  #begin(line: string): string | undefined {
+    const [sign = ''] = line;
     const size = Number(line.slice(1));
-    if (this.#missing === 0) {
-      this.#missing = 1;
-      this.#heads = [];
-    }
-    if (this.#heads.length < 4) this.#heads.push(line.trimEnd());
-    if (line[0] === '$' && size >= 0) this.#skipped = size + 2;
-    else if (line[0] === '*' && size > 0) this.#missing += size - 1;
-    else return this.#endsElement();
-    return true;
+    if (!'+-:$*'.includes(sign)) return NO_PROTOCOL;
+    if (this.#open.length === 0) this.#heads = [];
+    if (this.#heads.length < 4) this.#heads.push(line);
+    if (sign === '$' && size >= 0) this.#skipped = size + 2;
+    else if (sign !== '*' || size <= 0) return this.#endElement();
+    else if (!(this.#open.push(size) <= MOST_DEPTH && size <= MOST_ELEMENTS)) return NO_PROTOCOL;
+    return undefined;
   }
 
-  #endsElement(): boolean {
-    this.#missing -= 1;
-    return this.#missing > 0 || this.#isExpected(this.#heads);
+  #endElement(): string | undefined {
+    for (let last = this.#open.length - 1; last >= 0; last -= 1) {
+      this.#open[last]! -= 1;
+      if (this.#open[last]! > 0) return undefined;
+      this.#open.pop();
+    }
+    return this.#isExpected(this.#heads) ? undefined : UNASKED;
   }
 
   #isExpected([first = '', kind = '', ...others]: readonly string[]): boolean {
-    if (this.isForMessages && first[0] !== '-') {
-      if (others.some((head) => head[1] === '-')) return false;
-      if (kind === MESSAGE) return first === '*3';
-      if (!ANSWERS.includes(kind)) return false;
-    }
+    if (this.#dueBefore === 0) {
+      const form = `${first} ${kind}`;
+      if (form === MESSAGE) return others[0]?.[1] !== '-' && others[1]?.[1] !== '-';
+      // A server that refuses to subscribe goes on as before.
+      if (first[0] === '-') this.#dueBefore = undefined;
+      else if (!ANSWERS.includes(form) || others.some((head) => head[1] === '-')) return false;
+    } else if (this.#dueBefore !== undefined) this.#dueBefore -= 1;
     this.due -= 1;
     return this.due >= 0;
   }

@@ -10,7 +10,7 @@ export type Place = Pick<RedisOptions, 'host' | 'port' | 'family' | 'path' | 'tl
 /** Says where the server is, for one connection with these options. */
 export type FindServer = (options: RedisOptions, signal: AbortSignal) => Promise<Place>;
 
-const UNASKED = 'the server sent a reply to no request';
+const REPLICA = 'the server that was named as the primary is a replica';
 
 /** The socket of one client, which ioredis takes by its option `Connector`. */
 export class ServerSocket extends AbstractConnector {
@@ -47,8 +47,10 @@ export class ServerSocket extends AbstractConnector {
   }
 
   /** Says whether a server that has answered INFO is one to stay with. */
-  override check({ role }: { readonly role?: string }): boolean {
-    return !this.#isFound || role !== 'slave';
+  override check(info: { readonly role?: string } | null): boolean {
+    if (!this.#isFound || info?.role !== 'slave') return true;
+    this.socket?.destroy(new Error(REPLICA));
+    return false;
   }
 
   override disconnect(): void {
@@ -68,12 +70,32 @@ export class ServerSocket extends AbstractConnector {
     socket.emit = (event: string, ...given: unknown[]) => {
       if (event !== 'data') return emit(event, ...given);
       if (socket.destroyed) return false;
-      if (!guard.read(given[0] as Buffer)) return socket.destroy(new Error(UNASKED)).destroyed;
-      emit(event, ...given);
+      const fault = guard.read(given[0] as Buffer);
+      if (fault !== undefined) return socket.destroy(new Error(fault)).destroyed;
+      try {
+        emit(event, ...given);
+      } catch (error) {
+        // The parser of ioredis 5 throws over what it can't read.
+        socket.destroy(error as Error);
+      }
       this.onData();
       return true;
     };
   }
+}
+
+/** The class of sockets that find their server in this way, for the option `Connector`. @param took receives each of them */
+export function connectorFor(
+  find: FindServer,
+  isFound = false,
+  took: (socket: ServerSocket) => unknown = () => undefined,
+): new (options: unknown) => ServerSocket {
+  return class ClientSocket extends ServerSocket {
+    constructor(options: unknown) {
+      super(options as RedisOptions, find, isFound);
+      took(this);
+    }
+  };
 }
 
 /** TLS with the name of the server, by which routers find it that serve several. Node.js leaves it out where it is given an address. */

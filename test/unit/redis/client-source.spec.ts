@@ -1,6 +1,6 @@
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from '@jest/globals';
-import { Cluster, Redis } from 'ioredis';
+import { AbstractConnector, Cluster, Redis } from 'ioredis';
 import { RedlockConfigError } from '../../../lib/core/errors.ts';
 import { ClientSource } from '../../../lib/redis/client/client-source.ts';
 
@@ -169,6 +169,14 @@ describe('refused', () => {
     ...['redis://ana:hunter2@h', 'ana:hunter2@h', 'h hunter2', 'hunter2/2', ' '].flatMap((host) =>
       [{ host }, new Redis({ host, lazyConnect: true })].map((input) => [input, /wrong host/]),
     ),
+    [
+      new Redis({
+        host: 'h',
+        lazyConnect: true,
+        Connector: AbstractConnector as never,
+      }),
+      /a client with a Connector of its own: /,
+    ],
     [{ duplicate: () => 'hunter2' }, /a client not of ioredis, such as a mock: .*createMemoryNod/],
     ...[NaN, -1, 1.5, '', 'hunter2', false].map((db) => [
       { host: 'h', db },
@@ -207,6 +215,15 @@ describe('messages', () => {
     );
     expect(source.conceal('x'.repeat(10_000)).length).toBeLessThan(600);
     expect(new ClientSource('redis://h').conceal('unchanged')).toBe('unchanged');
+  });
+
+  it('lose a password that the server quotes in its own way: with blanks, or the beginning of it', () => {
+    const broken = new ClientSource('redis://:p%0As@h');
+    expect(broken.conceal("ERR unknown command, beginning with: 'p s '")).not.toContain('p s');
+    const token = Array.from({ length: 300 }, (_, index) => index).join('');
+    const long = new ClientSource({ host: 'h', password: token });
+    const concealed = long.conceal(`ERR unknown command, beginning with: '${token.slice(0, 126)}`);
+    expect(concealed).toBe("ERR unknown command, beginning with: '***");
   });
 
   it('have no line breaks', () => {

@@ -5,8 +5,11 @@ import { ReplyGuard } from '../../../lib/redis/client/reply-guard.ts';
 function readInPieces(text: string, due: number, isForMessages = false): boolean {
   const bytes = Buffer.from(text);
   const results = Array.from(bytes, (_byte, cut) => {
-    const guard = Object.assign(new ReplyGuard(), { due, isForMessages });
-    return [bytes.subarray(0, cut), bytes.subarray(cut)].every((piece) => guard.read(piece));
+    const guard = new ReplyGuard();
+    if (isForMessages) guard.subscribed();
+    guard.due = due;
+    const pieces = [bytes.subarray(0, cut), bytes.subarray(cut)];
+    return pieces.every((piece) => guard.read(piece) === undefined);
   });
   expect(new Set(results).size).toBe(1);
   return results[0]!;
@@ -39,9 +42,34 @@ describe('a connection for commands', () => {
   });
 });
 
+it.each([
+  'HTTP/1.1 400 Bad Request\r\n',
+  '_\r\n',
+  '>1\r\n:1\r\n',
+  `${'*1\r\n'.repeat(9)}:1\r\n`,
+  '*1000001\r\n',
+])('a client never sees %j: it is no answer of a Redis to us', (text) => {
+  const guard = Object.assign(new ReplyGuard(), { due: 9 });
+  expect(guard.read(Buffer.from(text))).toMatch(/^Protocol error/);
+});
+
+it('a line without an end is not kept for ever', () => {
+  const guard = Object.assign(new ReplyGuard(), { due: 1 });
+  const faults = Array.from({ length: 100 }, () => guard.read(Buffer.alloc(1_000, '+')));
+  expect(faults.at(-1)).toMatch(/^Protocol error/);
+});
+
 describe('a connection that has subscribed', () => {
   const message = '*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$4\r\nname\r\n';
   const subscribed = '*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n';
+  it('gives its client the answers that were due before', () => {
+    const guard = Object.assign(new ReplyGuard(), { due: 1 });
+    guard.subscribed();
+    guard.due += 1;
+    expect(guard.read(Buffer.from(`+OK\r\n${subscribed}`))).toBeUndefined();
+    expect(guard.read(Buffer.from('+OK\r\n'))).toBe('the server sent a reply to no request');
+  });
+
   const pong = '*2\r\n$4\r\npong\r\n$0\r\n\r\n';
 
   it.each([
@@ -56,6 +84,8 @@ describe('a connection that has subscribed', () => {
     ['no list without a kind', '*1\r\n$-1\r\n', 1, false],
     ['no empty list', '*0\r\n', 1, false],
     ['no number', ':1\r\n', 1, false],
+    ['no answer that is too short', '*1\r\n$9\r\nsubscribe\r\n', 1, false],
+    ['what it answers after a refusal', '-NOPERM no\r\n+PONG\r\n', 2, true],
   ] as const)('gives its client %s', (_what, text, due, isGiven) => {
     expect(readInPieces(text, due, true)).toBe(isGiven);
   });
