@@ -149,6 +149,21 @@ describe('commands', () => {
     // Three of the join, and of the votes one alone and two as one.
     expect(traced.filter((name) => name === 'evalsha')).toHaveLength(5);
   });
+
+  it('are answered also when a tracer throws over the one before them, whose outcome is unknown', async () => {
+    const { Redis: Other } = await anotherCopy();
+    const prototype = Other.prototype as unknown as TracedPrototype;
+    const { sendCommand } = prototype;
+    await joined(Other);
+    prototype.sendCommand = () => {
+      prototype.sendCommand = sendCommand;
+      throw new Error('a fault of the tracer');
+    };
+    const unknown = { kind: 'failed', nothingWritten: false, reason: 'unreachable' };
+    const [first, ...others] = await threeVotes();
+    expect(first).toMatchObject(unknown);
+    expect(others).toEqual(ACCEPTED.slice(1));
+  });
 });
 
 describe('whatever a node calls', () => {

@@ -74,11 +74,8 @@ export class ClientWire implements Wire {
   write(commands: readonly WireCommand[]): void {
     const { socket } = this.#socket;
     socket?.cork();
-    try {
-      inModuleContext(() => commands.forEach((command) => this.#send(command)));
-    } finally {
-      socket?.uncork();
-    }
+    inModuleContext(() => commands.forEach((command) => this.#send(command)));
+    socket?.uncork();
   }
 
   subscribe(channel: string): Promise<unknown> {
@@ -100,10 +97,19 @@ export class ClientWire implements Wire {
   }
 
   #send(command: WireCommand): void {
-    this.#client.call(...(command.words as [string, ...string[]])).then(
+    this.#call(command.words).then(
       (reply) => command.answered(reply),
       (error: unknown) => command.refused(error),
     );
+  }
+
+  #call(words: WireCommand['words']): Promise<unknown> {
+    try {
+      return this.#client.call(...(words as [string, ...string[]]));
+    } catch (error) {
+      // A wrapper of the client threw, such as a tracer. Nobody knows what became of this command; those after it are sent.
+      return Promise.reject(error as Error);
+    }
   }
 
   #ready(): void {
