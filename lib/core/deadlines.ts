@@ -99,7 +99,7 @@ export class Deadlines {
   #timer: TimerHandle;
   #setAtMs = 0;
   #timerDueMs = Number.POSITIVE_INFINITY;
-  /** Deadlines are called now, or after the next poll, and then the timer is set again. */
+  /** While the deadlines are called, now or after the next poll. The timer is set again after that. */
   #isFiring = false;
 
   /** @param background they don't keep the process alive, and end no wait for answers */

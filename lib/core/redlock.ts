@@ -37,7 +37,7 @@ export class Redlock {
   readonly #nodes: NodeSet;
   readonly #shared: SharedByCallers;
   readonly #calls = new Set<Call>();
-  /** They are called when something has changed: nodes, calls, or locks. */
+  /** These are called when something has changed: a node, a call or a lock. */
   readonly #watchers = new Set<() => void>();
   #arrivals = 0;
   /** It refuses new locks, for good. */

@@ -11,7 +11,7 @@ import {
 } from './scripts.ts';
 import type { WireCommand, Word } from './wire.ts';
 
-/** Batch size from which writing costs less than waiting for more; and the server is never busy with one batch for long. */
+/** The size of a batch from which writing costs less than waiting for more; and the server is never busy with one batch for long. */
 export const MOST_REQUESTS = 32;
 /** A batch has no more of them, unless one request does. */
 const MOST_KEYS = 128;

@@ -316,7 +316,7 @@ end
 return {pttl, highest, holder, holder and call('MGET', ARGV[1] .. string.sub(holder, 1, 8))[1]}
 `);
 
-/** Script of the start-up: tries every command that the other scripts use, to find rights that are missing. */
+/** The script of the start-up: tries every command that the other scripts use, to find rights that are missing. */
 export const PROBE = defineScript(`
 -- PROBE: run every command of the other scripts on names that no lock can have, and clean up.
 -- KEYS: probe, probe floor

@@ -12,7 +12,7 @@ export interface KeyLock {
   readonly about: AboutLock;
   /** The nodes that may hold it, as bits. The others were not asked for it, and get no release: one of them may be frozen. */
   mayHold: number;
-  /** It is lost or released, though nodes may still have it. */
+  /** The lock is lost or released, though some nodes may still have it. */
   readonly isEnding: boolean;
   /** The time for which the nodes keep it as far as this process knows. */
   readonly occupiedMs: number;
@@ -20,7 +20,7 @@ export interface KeyLock {
   readonly report: OwnLock | undefined;
   /** Ends it where its time is over though no timer has said so yet. */
   noticeEnd(): void;
-  /** There is doubt: ends it where other servers have granted it, and else proves soon that it is held. */
+  /** Called in doubt. The lock ends where another server may grant it again; otherwise it proves soon that it is held. */
   proveOrEnd(): void;
   lost(reason: LockLossReason, causes: readonly NodeCause[], revoked?: string): void;
 }

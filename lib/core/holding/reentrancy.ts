@@ -10,7 +10,7 @@ import type { LockHandle } from './held-lock.ts';
 export const CALLED_BY = Symbol.for('nestjs-fenced-lock/called-by');
 export type CalledOptions = WithLockOptions & { readonly [CALLED_BY]?: Caller };
 
-/** Work that runs under a lock, which an async context is inside of. */
+/** The work under a lock that an async context belongs to. */
 interface Section {
   /** The service whose lock it is: two services in one process don't know each other's. */
   readonly service: object;

@@ -39,7 +39,7 @@ export class Connection extends Deadline {
       this.#service.answers.set(this, this.#timeoutMs, nowMs);
   }
 
-  /** Votes that were asked since `sinceMs` left only now: the time of their answers runs from here. */
+  /** Call when the votes that were asked since `sinceMs` have left: the time of their answers runs from now. */
   left(sinceMs: number, nowMs: number): void {
     const first = this.#sentAtMs.findIndex((atMs) => atMs >= sinceMs);
     if (first !== -1) this.#sentAtMs.fill(nowMs, first);

@@ -20,7 +20,7 @@ import { NodeNames } from './node-names.ts';
 const SLOW_WARNING_PAUSE_MS = 60_000;
 export const MINIMUM_SILENCE_LIMIT_MS = 2_000;
 
-/** It has sent messages, and waits for answers from the moment at which their bytes were handed to the sockets. */
+/** A sender of messages. It waits for answers from the moment at which the bytes were handed to the sockets. */
 export interface Collected {
   sent(nowMs: number): void;
 }

@@ -18,7 +18,7 @@ export interface AttemptListener {
   sawVotes(votes: VoteCount, nowMs: number): void;
   /** Others want the keys as well. The votes that it has are given back after this. */
   refused(nowMs: number): void;
-  /** It is called once, and never before `run` has returned. */
+  /** The attempt calls this once, and never before `run` has returned. */
   ended(outcome: AttemptOutcome): void;
 }
 
@@ -102,7 +102,7 @@ export class Attempt {
     const names = this.#names;
     const vote = { kind: 'acquire', names, holder: this.holder, ballot, ttlMs } as const;
     this.round = new VoteRound(this.#nodes, vote, this);
-    // Rounds that end in the same whole millisecond share a timer.
+    // The deadline is a whole millisecond, so that rounds of one moment share a timer.
     this.round.start(Math.min(nodeTimeoutMs, Math.ceil(this.#deadlineMs - nowMs)), nowMs);
   }
 

@@ -39,9 +39,9 @@ export class VoteCount {
   };
   yes = 0;
   held = 0;
-  /** Nodes that would accept another number: STALE or AHEAD. */
+  /** The number of nodes that would accept another ballot: they answered STALE or AHEAD. */
   wrongNumber = 0;
-  /** Nodes that could not be asked, or answered nothing that the protocol knows. */
+  /** The number of nodes that could not be asked, or gave no answer that the protocol knows. */
   failed = 0;
   /** The nodes that had time left to answer when the others decided. */
   pending = 0;

@@ -139,7 +139,7 @@ export class VoteRound extends Deadline implements VoteCollector {
   #end(isDecided: boolean): void {
     if (this.ended) return;
     this.isDecided = isDecided;
-    // Nodes that had time left were not waited for, which is no sign of an outage.
+    // A decided round did not wait for the nodes that had time left: their silence is no sign of an outage.
     if (isDecided) this.votes.pending = this.votes.liveOpen;
     this.endedAtMs = this.#nodes.clock.checkedNowMs;
     this.ended = true;

@@ -140,7 +140,7 @@ export class ClientSource implements WireSource {
     return this.foundBy === undefined && !path ? host : undefined;
   }
 
-  connect(listener: WireListener, host = this.host): ClientWire {
+  connect(listener: WireListener, host?: string): ClientWire {
     return new ClientWire(this, listener, host);
   }
 

@@ -1,4 +1,4 @@
-/** Kinds of what a server sends on a connection that has subscribed, by the first lines of each. */
+/** The kinds of what a server sends on a connection that has subscribed, each by its first two lines. */
 const [MESSAGE, ...ANSWERS] = [
   ['*3', 'message'],
   ['*3', 'subscribe'],
@@ -19,13 +19,13 @@ const NO_PROTOCOL =
  * ask for and over messages of another form; so such a piece never reaches it.
  */
 export class ReplyGuard {
-  /** Commands that were written, and not answered. */
+  /** How many commands were written, and not answered. */
   due = 0;
-  /** Answers that were due when the connection subscribed, and have other forms than what follows; undefined before that. */
+  /** How many answers were due when the connection subscribed; they have other forms than what follows. Undefined before that. */
   #dueBefore: number | undefined;
-  /** The elements that are missing in each list that the present one is in. */
+  /** How many elements are missing in each of the lists that are being read, the outermost first. */
   readonly #open: number[] = [];
-  /** Bytes of a text that have not arrived. */
+  /** How many bytes of a text have not arrived. */
   #skipped = 0;
   /** The beginning of a line whose end has not arrived. */
   #line = '';

@@ -21,7 +21,7 @@ export interface ScriptArguments {
   readonly values: readonly Word[];
 }
 
-/** Script as the port asks for it: what a request looks like on the wire, and what the reply means. */
+/** A script as the port asks for it: what a request looks like on the wire, and what the reply means. */
 export class ScriptCall<Reply> {
   /** Votes go by a digest that no server but the one that was joined knows. */
   readonly isVote: boolean;

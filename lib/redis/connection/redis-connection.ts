@@ -36,11 +36,11 @@ export interface ConnectionOwner {
 }
 
 /**
- * Connection, from connecting to its end, and the one writer on it. It has a wire of its own, so that nothing (a queue, a command
+ * A connection, from connecting to its end, and the one writer on it. It has a wire of its own, so that nothing (a queue, a command
  * in flight, a subscription, a half-dead state of a client) can pass to the next.
  */
 export class RedisConnection implements ScriptCommandOwner, Beating, WireListener {
-  /** Scripts of the server that was joined. */
+  /** The voting scripts of the server that was joined. */
   voting: VotingScripts | undefined;
   /** Collects, and writes nothing yet. */
   isHeldBack = false;
@@ -70,7 +70,7 @@ export class RedisConnection implements ScriptCommandOwner, Beating, WireListene
     this.heartbeat = new Heartbeat(this, silenceLimitMs, environment);
   }
 
-  /** Reason why it isn't ready, or why it ended. */
+  /** The reason why it isn't ready, or why it ended. */
   get problem(): string {
     return this.#dropped ?? this.#wire.problem;
   }
@@ -139,7 +139,7 @@ export class RedisConnection implements ScriptCommandOwner, Beating, WireListene
   }
 
   /**
-   * Request that is no vote goes by its text where the server does not know the digest, and goes alone where another one's names
+   * A request that is no vote goes by its text where the server does not know the digest, and goes alone where another one's names
    * may have been refused. A vote may have been followed by its release already, and must not arrive after it.
    */
   rejected(command: ScriptCommand, error: unknown, wasInBatch = false): void {

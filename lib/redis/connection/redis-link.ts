@@ -11,7 +11,7 @@ const CLOSE_TIMEOUT_MS = 1_000;
 
 export interface RedisLinkListener {
   opened(connection: RedisConnection): void;
-  /** Connection takes over, while answers are due on the first one. */
+  /** The second connection takes over, while answers are due on the first one. */
   replaced?(connection: RedisConnection): void;
   /** Once for each `opened`. */
   closed?(message: string): void;
