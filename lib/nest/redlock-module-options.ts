@@ -10,7 +10,8 @@ import type { LockTelemetry } from './telemetry.ts';
 /**
  * An independent server: a URL (`'redis://host:6379'`, `'rediss://user:password@host'`), ioredis options (with `sentinels` and
  * `name`: the primary of the moment), `{ cluster: [{ host, port }] }` with a hash tag in `keyPrefix`, an ioredis
- * instance (duplicated, never closed or reconfigured), or a ready-made node such as those of `nestjs-fenced-lock/testing`.
+ * instance (duplicated, never closed or reconfigured), or a ready-made node such as `postgresNode(pool)` of
+ * `nestjs-fenced-lock/postgres` and those of `nestjs-fenced-lock/testing`.
  */
 export type NodeInput = RedisNodeInput | LockNode;
 
@@ -27,10 +28,16 @@ export interface ModuleFence {
   check?(): Promise<readonly FenceFinding[]>;
 }
 
+/** The fence that comes with the only node; undefined where there are more, or it has none. */
+export function fenceOfNodes(nodes: unknown): ModuleFence | undefined {
+  if (!Array.isArray(nodes) || nodes.length !== 1) return undefined;
+  return (nodes[0] as { readonly fence?: ModuleFence } | null | undefined)?.fence;
+}
+
 /** The options of `RedlockModule.forRoot`: those of the algorithm, and those of the application. */
 export interface RedlockModuleOptions extends RedlockOptions {
   /**
-   * The Redis servers: URLs, ioredis options, ioredis instances, or ready-made nodes (for tests). One is single-instance
+   * The servers: URLs, ioredis options or ioredis instances of Redis; `postgresNode(pool)`; or nodes for tests. One is single-instance
    * mode; three or five independent masters, never replicas of each other, are Redlock.
    */
   readonly nodes: readonly NodeInput[];
@@ -67,7 +74,7 @@ export interface RedlockModuleOptions extends RedlockOptions {
   /**
    * The fence of the resource, from `nestjs-fenced-lock/fencing`: injected where a constructor asks for `Fence`, used by
    * `@Fenced(key, { claim: true })`, and observed: rejected tokens are logged and come to `onEvent` as `stale`.
-   * @default none
+   * @default that of the database where `nodes` is one `postgresNode`, else none
    */
   readonly fence?: ModuleFence;
   /** The spans and metrics of locks: `openTelemetry()` of `nestjs-fenced-lock/telemetry`, or one of your own. @default none */

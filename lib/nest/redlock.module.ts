@@ -12,10 +12,11 @@ import { checkApplication } from './fenced/boot-checks.ts';
 import { FencedInterceptor } from './fenced/fenced.interceptor.ts';
 import { MODULE_OPTIONS, RedlockHost } from './host/redlock-host.ts';
 import { LockService } from './lock.service.ts';
-import type {
-  NodeInput,
-  RedlockModuleAsyncOptions,
-  RedlockModuleOptions,
+import {
+  fenceOfNodes,
+  type NodeInput,
+  type RedlockModuleAsyncOptions,
+  type RedlockModuleOptions,
 } from './redlock-module-options.ts';
 import {
   FENCED_RUNNER,
@@ -97,7 +98,8 @@ export class RedlockModule extends ConfigurableModuleClass {
   ): DynamicModule {
     checkOptionNames('RedlockModule', options, [...Object.keys(MODULE_OPTIONS), 'isGlobal']);
     const definition = super.forRoot(options);
-    return options.fence === undefined ? definition : withFence(definition);
+    const fence = options.fence ?? fenceOfNodes(options.nodes);
+    return fence === undefined ? definition : withFence(definition);
   }
 
   /** Like `forRoot`, with options that come from other providers. */

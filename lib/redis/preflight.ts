@@ -75,8 +75,11 @@ export function checkNodes(
       findings.push({ severity, address, message, isOutage: true });
       continue;
     }
-    say('error', errorsOf(reply, options));
-    say('warning', warningsOf(reply, options));
+    const { findings: own } = reply;
+    if (own === undefined) {
+      say('error', errorsOf(reply, options));
+      say('warning', warningsOf(reply, options));
+    } else for (const { severity, message } of own) say(severity, [message]);
     const first = firstWith.get(reply.runId);
     // Two names of one server are one vote counted twice.
     if (first !== undefined)
@@ -102,7 +105,7 @@ export function formatStartupReport(findings: readonly StartupFinding[]): string
     ({ severity, address, message }) =>
       `\n  ${severity}: ${address === undefined ? '' : `${address}: `}${message}`,
   );
-  return `Redis servers for locks: ${count(errors, 'error')}, ${count(findings.length - errors, 'warning')}${lines.join('')}`;
+  return `Servers for locks: ${count(errors, 'error')}, ${count(findings.length - errors, 'warning')}${lines.join('')}`;
 }
 
 function count(number: number, noun: string): string {

@@ -11,6 +11,11 @@ const ENTRIES: readonly (readonly [path: string, page: string, load: () => Promi
     () => import('../../lib/fencing/index.ts'),
   ],
   [
+    'lib/postgres/index.ts',
+    'nestjs-fenced-lock/postgres',
+    () => import('../../lib/postgres/index.ts'),
+  ],
+  [
     'lib/telemetry/index.ts',
     'nestjs-fenced-lock/telemetry',
     () => import('../../lib/telemetry/index.ts'),

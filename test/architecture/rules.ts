@@ -29,6 +29,8 @@ const LAYERS: Readonly<Record<string, Layer>> = {
     ],
     packages: ['node:'],
   },
+  // Locks in the database of a fence.
+  postgres: { files: ['core/', 'fencing/'], packages: [] },
   // Port of fencing only: a module is given a fence, and knows no database.
   nest: {
     files: ['core/', 'redis/', 'fencing/fence.ts', 'fencing/fencing-token-header.ts'],
@@ -52,7 +54,7 @@ const LAYERS: Readonly<Record<string, Layer>> = {
   cli: { files: ['core/', 'redis/'], packages: ['node:'] },
 };
 
-/** core ← redis ← nest; fencing stands on core alone, testing on core and the answers of redis. Entry points directly in lib may name everything. */
+/** core ← redis ← nest; fencing stands on core alone, postgres on both, testing on core and the answers of redis. Entry points directly in lib may name everything. */
 export const importDirection: Rule = (files) =>
   files.flatMap((file) => {
     const [, name = '', ...rest] = file.path.split('/');

@@ -10,7 +10,9 @@ export const RETENTION_MS = 600_000;
 export class ContractClient extends NodeDriver {
   private constructor(harness: ContractHarness) {
     const { markerName } = harness;
-    super(harness.createNode(), { markerName, floorRetentionMs: RETENTION_MS });
+    // One of several: the word of a node is a vote, and no more.
+    const configuration = '2 node1 node2 node3';
+    super(harness.createNode(), { markerName, floorRetentionMs: RETENTION_MS, configuration });
   }
 
   /** A new connection on which nothing has been said. */

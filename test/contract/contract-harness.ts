@@ -4,8 +4,14 @@ import type { LockNames, LockNode } from '../../lib/core/nodes/lock-node.ts';
 export type Capability =
   /** `advance`: the server's clock jumps ahead or back. */
   | 'clock'
-  /** Nodes of the harness collect what is given in one turn. */
-  | 'batches';
+  /** Nodes of the harness write a vote at once when no answer is due, and the next 31 by themselves. */
+  | 'batches'
+  /** A restart of the server ends the connection of a node, which hears of it. */
+  | 'restart'
+  /** The server knows whether anybody listens on a channel. */
+  | 'reach'
+  /** The server forgets: floors have a life of their own, and it votes only a guard after it has begun anew. */
+  | 'forgets';
 
 export interface RawFloor {
   readonly floor: number;

@@ -15,8 +15,10 @@ afterAll(async () => {
   await server?.stop();
 });
 
-lockNodeContract('Redis', () => createRedisHarness(server), ['batches']);
+const ALL = ['batches', 'restart', 'reach', 'forgets'] as const;
+
+lockNodeContract('Redis', () => createRedisHarness(server), ALL);
 
 // A client with the API of ioredis, but none of its code, is a node as well.
 const inputOf = ({ url }: RedisServer) => new Valkey(url, { lazyConnect: true });
-lockNodeContract('iovalkey', () => createRedisHarness(server, { inputOf }), ['batches']);
+lockNodeContract('iovalkey', () => createRedisHarness(server, { inputOf }), ALL);

@@ -47,6 +47,7 @@ const ENTRIES = `
 export * as main from '${NAME}';
 export * as fencing from '${NAME}/fencing';
 export * as telemetry from '${NAME}/telemetry';
+export * as postgres from '${NAME}/postgres';
 export * as terminus from '${NAME}/terminus';
 export * as testing from '${NAME}/testing';
 `;

@@ -297,4 +297,9 @@ export interface NodeFacts {
   readonly refusesWrites?: string | undefined;
   /** Rights that our user lacks, as the server's own messages; empty when all are there. */
   readonly missingRights: readonly string[];
+  /** What the node itself found wrong or doubtful. Where it is given, nothing is concluded from the other facts. */
+  readonly findings?: readonly {
+    readonly severity: 'error' | 'warning';
+    readonly message: string;
+  }[];
 }

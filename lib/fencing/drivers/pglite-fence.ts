@@ -12,6 +12,8 @@ export interface PgliteTransaction {
 /** The part of PGlite that the fence uses. */
 export interface Pglite<Transaction extends PgliteTransaction> extends PgliteTransaction {
   transaction<Result>(work: (transaction: Transaction) => Promise<Result>): Promise<Result>;
+  /** Only locks in the database need it: see `postgresNode`. */
+  listen?(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>>;
 }
 
 /**

@@ -93,6 +93,11 @@ export function isEndedTransactionError(error: unknown): boolean {
   );
 }
 
+/** Whether the database answered with an error, so that the statement changed nothing: not one that ends the connection. */
+export function isAnswer(error: unknown): boolean {
+  return hasCode(sqlErrorFacts(error), /^(?!08|57P0)(?:[0-9][0-9A-Z]|F0|HV|P0|XX)[0-9A-Z]{3}$/);
+}
+
 export function isMissingTableError(error: unknown): boolean {
   const facts = sqlErrorFacts(error);
   return hasCode(facts, /^(42P01|1146|ER_NO_SUCH_TABLE)$/) || hasMessage(facts, /no such table/i);

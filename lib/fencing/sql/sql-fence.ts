@@ -106,6 +106,11 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
     this.reporter = new FenceReporter(listeners);
   }
 
+  /** @internal What a lock node over the same database needs. */
+  get parts(): { readonly adapter: SqlFenceAdapter<Transaction>; readonly table: FenceTable } {
+    return { adapter: this.adapter, table: this.table };
+  }
+
   async transaction<Result>(
     token: FenceToken | undefined,
     work: (transaction: Transaction) => Promise<Result> | Result,

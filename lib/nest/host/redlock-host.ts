@@ -18,7 +18,12 @@ import {
 } from '../../core/options/option-names.ts';
 import { resolveAcquire, SERVICE_OPTIONS } from '../../core/options/resolve-options.ts';
 import { Redlock } from '../../core/redlock.ts';
-import type { ModuleFence, NodeInput, RedlockModuleOptions } from '../redlock-module-options.ts';
+import {
+  fenceOfNodes,
+  type ModuleFence,
+  type NodeInput,
+  type RedlockModuleOptions,
+} from '../redlock-module-options.ts';
 import { FenceClaims, OF_SECTION, type SectionOptions } from '../section.ts';
 import { SafeTelemetry, type LockTelemetry } from '../telemetry.ts';
 import { eventListener, watchFence } from './event-log.ts';
@@ -70,7 +75,7 @@ export class RedlockHost
   constructor(options: RedlockModuleOptions, nodes: readonly NodeInput[]) {
     const given = checkOptions('RedlockModule', MODULE_OPTIONS, options);
     const { keyPrefix, credentials } = given;
-    this.fence = given.fence;
+    this.fence = given.fence ?? fenceOfNodes(nodes);
     this.isInTransaction = given.isInTransaction;
     this.telemetry = given.telemetry && new SafeTelemetry(given.telemetry, this.logger);
     this.#onEvent = eventListener(this.logger, given.onEvent, this.telemetry);

@@ -157,7 +157,7 @@ export const connectionChecks: readonly ContractCheck[] = [
   },
   {
     name: 'connection: what was only collected when the connection broke was not sent',
-    needs: ['batches'],
+    needs: ['batches', 'restart'],
     async run(harness) {
       const names = harness.names('a', 'b');
       const client = await ContractClient.joined(harness);
@@ -191,6 +191,7 @@ export const connectionChecks: readonly ContractCheck[] = [
   },
   {
     name: 'turns: a service listens again after a reconnect, and says so',
+    needs: ['restart'],
     async run(harness) {
       const names = harness.names('a');
       const client = await ContractClient.joined(harness);

@@ -37,6 +37,7 @@ export const floorChecks: readonly ContractCheck[] = [
   },
   {
     name: 'floor: once it has expired the clock refuses what it refused',
+    needs: ['forgets'],
     async run(harness) {
       const names = harness.names('a');
       const retentionMs = 1_000;

@@ -19,6 +19,7 @@ const UNJOINED = (
   ] satisfies [string, (harness: ContractHarness) => Promise<void>][]
 ).map(([name, change]): ContractCheck => ({
   name,
+  needs: ['forgets'],
   run: (harness) => unjoinedAfter(harness, change),
 }));
 
@@ -90,6 +91,7 @@ export const gateChecks: readonly ContractCheck[] = [
   },
   {
     name: 'gate: a larger guard closes it',
+    needs: ['forgets'],
     async run(harness) {
       const { names, client, ballot } = await oneKey(harness);
       await openGate(harness, client);
@@ -100,6 +102,7 @@ export const gateChecks: readonly ContractCheck[] = [
   ...UNJOINED,
   {
     name: 'gate: a restart that keeps all data closes it',
+    needs: ['forgets'],
     async run(harness) {
       const client = await ContractClient.joined(harness, 60_000);
       await harness.endGuard();
@@ -113,7 +116,7 @@ export const gateChecks: readonly ContractCheck[] = [
   },
   {
     name: 'clock: a ballot that a gate accepted is refused for good, also after a step back of R/2',
-    needs: ['clock'],
+    needs: ['clock', 'forgets'],
     async run(harness) {
       await harness.advance(1_000);
       const { names, client, ballot } = await oneKey(harness);
@@ -125,7 +128,7 @@ export const gateChecks: readonly ContractCheck[] = [
   },
   {
     name: 'clock: a step back while a gate is open ends no floor sooner than R past its ballot',
-    needs: ['clock'],
+    needs: ['clock', 'forgets'],
     async run(harness) {
       await harness.advance(1_000);
       const { names, client, ballot } = await oneKey(harness);
@@ -140,7 +143,7 @@ export const gateChecks: readonly ContractCheck[] = [
   },
   {
     name: 'clock: a gate from a jump ahead during the quarantine does not end it',
-    needs: ['clock'],
+    needs: ['clock', 'forgets'],
     async run(harness) {
       const guardMs = 60_000;
       const client = await ContractClient.joined(harness, guardMs);

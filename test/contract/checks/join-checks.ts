@@ -10,6 +10,7 @@ const GUARD_MS = 60_000;
 export const joinChecks: readonly ContractCheck[] = [
   {
     name: 'join: with a guard the node is in quarantine first, and writes nothing',
+    needs: ['forgets'],
     async run(harness) {
       const names = harness.names('a');
       const client = await ContractClient.connect(harness);
@@ -29,6 +30,7 @@ export const joinChecks: readonly ContractCheck[] = [
   },
   {
     name: 'join: the quarantine ends by itself; joining again does not prolong it; older ballots stay refused',
+    needs: ['forgets'],
     async run(harness) {
       const names = harness.names('a');
       const guardMs = 400;
@@ -55,6 +57,7 @@ export const joinChecks: readonly ContractCheck[] = [
   },
   {
     name: 'join: the node follows the larger guard, counted from the first join',
+    needs: ['forgets'],
     async run(harness) {
       const client = await ContractClient.connect(harness);
       expect(await client.join(GUARD_MS)).toMatchObject({ kind: 'joined', quarantineMs: GUARD_MS });
@@ -69,6 +72,7 @@ export const joinChecks: readonly ContractCheck[] = [
   },
   {
     name: 'join: another floor retention is refused and changes nothing',
+    needs: ['forgets'],
     async run(harness) {
       const client = await ContractClient.joined(harness);
       expect(await client.join(GUARD_MS, { floorRetentionMs: RETENTION_MS / 2 })).toEqual({
@@ -83,6 +87,7 @@ export const joinChecks: readonly ContractCheck[] = [
   },
   {
     name: 'join: versions of the protocol that this process does not speak are refused, and others are no restart',
+    needs: ['forgets'],
     async run(harness) {
       const client = await ContractClient.joined(harness, GUARD_MS);
       await harness.endGuard();
@@ -113,14 +118,17 @@ export const joinChecks: readonly ContractCheck[] = [
   },
   {
     name: 'join: after FLUSHALL the node does not vote before a new join, and is in quarantine again',
+    needs: ['forgets'],
     run: (harness) => forgottenBy(harness, () => harness.flush()),
   },
   {
     name: 'join: a node with the data of another one does not vote before a new join, and is in quarantine again',
+    needs: ['forgets'],
     run: (harness) => forgottenBy(harness, () => harness.takeMarkerOfAnother()),
   },
   {
     name: 'join: a server that forgot the scripts asks for a join, and has written nothing',
+    needs: ['forgets'],
     async run(harness) {
       const names = harness.names('a');
       const client = await ContractClient.joined(harness);
@@ -136,6 +144,7 @@ export const joinChecks: readonly ContractCheck[] = [
   },
   {
     name: 'restart empty: no vote before the join, quarantine after it',
+    needs: ['forgets'],
     async run(harness) {
       const { names, client, ballot } = await oneKey(harness);
       await client.acquire(names, 'holder', ballot);
@@ -152,6 +161,7 @@ export const joinChecks: readonly ContractCheck[] = [
   },
   {
     name: 'restart with its data: quarantine again, held locks are still extended and released',
+    needs: ['forgets'],
     async run(harness) {
       const [names, free] = [harness.names('a'), harness.names('b')];
       const client = await ContractClient.joined(harness);
@@ -176,6 +186,7 @@ export const joinChecks: readonly ContractCheck[] = [
   },
   {
     name: 'examine: run id changes with a restart, and the facts are those of a plain master',
+    needs: ['restart'],
     async run(harness) {
       const client = await ContractClient.connect(harness);
       const before = await client.examine();
@@ -198,7 +209,7 @@ export const joinChecks: readonly ContractCheck[] = [
   },
   {
     name: 'clock: a node whose clock went back by more than is left asks for a join and starts over',
-    needs: ['clock'],
+    needs: ['clock', 'forgets'],
     async run(harness) {
       const names = harness.names('a');
       const client = await ContractClient.joined(harness, GUARD_MS);

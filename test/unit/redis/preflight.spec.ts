@@ -178,7 +178,7 @@ describe('start-up checks', () => {
     const findings = check(facts({ role: 'slave', maxmemoryPolicy: 'allkeys-lru' }));
     const report = formatStartupReport([...findings]);
     expect(report.split('\n')).toEqual([
-      'Redis servers for locks: 1 error, 1 warning',
+      'Servers for locks: 1 error, 1 warning',
       expect.stringMatching(/^ {2}error: node1:6379: is a replica/),
       expect.stringMatching(/^ {2}warning: node1:6379: may evict/),
     ]);

@@ -1,0 +1,9 @@
+/**
+ * Locks in a PostgreSQL database, without Redis.
+ *
+ * @module nestjs-fenced-lock/postgres
+ */
+export type { PostgresNode } from './postgres-lock-node.ts';
+export { postgresNode } from './postgres-node.ts';
+export type { PostgresNodeOptions } from './postgres-node.ts';
+export type { ListeningClient } from './turns.ts';

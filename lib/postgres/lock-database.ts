@@ -1,0 +1,110 @@
+import type { Fence } from '../fencing/fence.ts';
+import { RedlockConfigError } from '../core/errors.ts';
+import { hasMethods, refuseClient } from '../fencing/fence-arguments.ts';
+import { pgliteFence, type Pglite } from '../fencing/drivers/pglite-fence.ts';
+import { postgresFence } from '../fencing/drivers/postgres-fence.ts';
+import type { PostgresClient, PostgresPool } from '../fencing/drivers/postgres-pool.ts';
+import { send, type SqlRow } from '../fencing/sql/sql-executor.ts';
+import { SqlFence } from '../fencing/sql/sql-fence.ts';
+import { isAnswer } from '../fencing/sql/sql-error.ts';
+
+/** The database as the node needs it: single statements, one at a time, outside of any transaction. */
+export interface LockDatabase {
+  readonly fence: SqlFence<any>;
+  readonly fenceTable: string;
+  /** The schema of the fence's table with a dot, in which the tables of the locks are, too; empty where it was named without one. */
+  readonly schema: string;
+  /** A PGlite, which tells its process by itself. */
+  readonly pglite: Pglite<any> | undefined;
+  /**
+   * @param givenUp rejects when nobody waits for the answer any more: a connection of a pool is thrown away then, because what was
+   *   sent on it may still be executed
+   */
+  query(
+    sql: string,
+    parameters: readonly unknown[],
+    givenUp: Promise<never>,
+  ): Promise<readonly SqlRow[]>;
+}
+
+/** @throws RedlockConfigError when it is none of these */
+export function lockDatabase(database: PostgresPool | Pglite<any> | Fence): LockDatabase {
+  const fence = fenceOver(database);
+  const { adapter, table } = fence.parts;
+  const { database: inner = {}, autocommit } = adapter;
+  const [schema] = table.name.includes('.') ? table.name.split('.') : [];
+  const run: LockDatabase['query'] = async (sql, parameters) => {
+    if (autocommit !== undefined) return send(autocommit, sql, parameters);
+    const once = async (transaction: unknown) =>
+      send(adapter.executor(transaction), sql, parameters);
+    return adapter.run(once, 'read committed', {});
+  };
+  return {
+    fence,
+    fenceTable: table.name,
+    schema: schema === undefined ? '' : `${schema}.`,
+    pglite: isPglite(inner) ? inner : undefined,
+    query: isPool(inner)
+      ? (sql, parameters, givenUp) => queryPool(inner, sql, parameters, givenUp)
+      : (sql, parameters, givenUp) => Promise.race([run(sql, parameters, givenUp), givenUp]),
+  };
+}
+
+function fenceOver(database: PostgresPool | Pglite<any> | Fence): SqlFence<any> {
+  const needs =
+    'a Pool of pg, a PGlite, or a fence over PostgreSQL such as prismaFence(prisma) or typeormFence(dataSource)';
+  if (database instanceof SqlFence) {
+    const { dialect } = database.parts.table;
+    if (dialect === 'postgresql') return database;
+    throw new RedlockConfigError(
+      'postgresNode',
+      undefined,
+      `it needs ${needs}`,
+      `made over ${dialect}`,
+    );
+  }
+  if (isPglite(database)) return pgliteFence(database) as SqlFence<any>;
+  if (isPool(database)) return postgresFence(database) as unknown as SqlFence<any>;
+  return refuseClient('postgresNode', database, needs);
+}
+
+const isPool = (value: object): value is PostgresPool => hasMethods(value, ['connect', 'query']);
+const isPglite = (value: object): value is Pglite<any> =>
+  hasMethods(value, ['transaction', 'query', 'listen']);
+
+/** One statement on a client of the pool, which is thrown away unless the server has answered. */
+async function queryPool(
+  pool: PostgresPool,
+  text: string,
+  values: readonly unknown[],
+  givenUp: Promise<never>,
+): Promise<readonly SqlRow[]> {
+  const connecting = pool.connect();
+  let isLate = false;
+  const client = await Promise.race([connecting, givenUp])
+    .catch((error: unknown) => {
+      isLate = true;
+      throw error;
+    })
+    .finally(() => {
+      if (isLate)
+        void connecting.then(
+          (late) => late.release(),
+          () => undefined,
+        );
+    });
+  let broken: Error | undefined;
+  const onError = (error: Error): void => void (broken ??= error);
+  client.on?.('error', onError);
+  try {
+    const statement = { text, values: [...values], queryMode: 'extended' };
+    const { rows } = await Promise.race([(client as PostgresClient).query(statement), givenUp]);
+    return rows as readonly SqlRow[];
+  } catch (error) {
+    if (!isAnswer(error)) broken ??= error instanceof Error ? error : new Error(String(error));
+    throw error;
+  } finally {
+    client.removeListener?.('error', onError);
+    client.release(broken);
+  }
+}

@@ -1,0 +1,222 @@
+import type { Environment, TimerHandle } from '../core/environment.ts';
+import { parseConfiguration } from '../core/nodes/configuration.ts';
+import type * as port from '../core/nodes/lock-node.ts';
+import { NodeNames } from '../core/nodes/node-names.ts';
+import { IDENTITY_LIFE_MS } from '../core/process-identity.ts';
+import type { Fence } from '../fencing/fence.ts';
+import { CallLine, notSent, type Command } from './call-line.ts';
+import type { LockDatabase } from './lock-database.ts';
+import { examineDatabase } from './preflight.ts';
+import { lockTables } from './schema.ts';
+import { PROVE, Turns, type ListeningClient } from './turns.ts';
+
+/** A process that hears nothing asks as often as that whether it is its turn. */
+const POLL_MS = 100;
+/** What is out of date is deleted as often as that, since it takes a look at every row. */
+const PRUNE_MS = 3_600_000;
+
+/** A node in a PostgreSQL database, made by {@link postgresNode}. */
+export interface PostgresNode extends port.LockNode {
+  /** The fence of the same database, which `RedlockModule` uses where this is the only node and it is given no other. */
+  readonly fence: Fence;
+  /** Creates the tables and functions of the locks, and the fence's table: for a migration. It is safe to run again. */
+  ddl(): string;
+}
+
+/** Who has opened the node. */
+interface Service {
+  readonly listener: port.LockNodeListener;
+  readonly identity: port.LinkSettings['identity'];
+}
+
+/**
+ * A PostgreSQL database behind the port of the algorithm. What a Redis server forgets with a restart it keeps, so it is never in
+ * quarantine, and it is joined only to find out who else is there.
+ *
+ * Where it is the only node its vote is the grant, and the fence of the same database learns of that in the same commit. Among others
+ * a vote may be given back, and must not put off the holder that the others have.
+ */
+export class PostgresLockNode implements PostgresNode {
+  readonly address: string;
+  facts: port.NodeFacts | undefined;
+  readonly fence: Fence;
+  readonly #database: LockDatabase;
+  readonly #environment: Environment;
+  readonly #line: CallLine;
+  readonly #turns: Turns;
+  #service: Service | undefined;
+  #isSole = false;
+  #retentionMs = 0;
+  #channel: string | undefined;
+  #beat: TimerHandle;
+
+  constructor(
+    database: LockDatabase,
+    {
+      name,
+      listen,
+    }: { readonly name: string; readonly listen?: (() => ListeningClient) | undefined },
+    environment: Environment,
+  ) {
+    this.address = name;
+    this.fence = database.fence;
+    this.#database = database;
+    this.#environment = environment;
+    this.#line = new CallLine(database, environment, {
+      up: () => this.#service?.listener.opened(),
+      down: (message) => this.#service?.listener.closed(message),
+      unreachable: (message) => this.#service?.listener.unreachable?.(message),
+    });
+    const source = { createClient: listen, pglite: database.pglite };
+    this.#turns = new Turns(environment, source, {
+      heard: (payload) => this.#heard(payload),
+      listening: () => this.#service?.listener.listening(),
+      prove: (channel) => this.#line.ask(PROVE, [channel]),
+    });
+  }
+
+  ddl(): string {
+    const { schema, fenceTable, fence } = this.#database;
+    return `${fence.ddl()}\n\n${lockTables(schema, fenceTable)}`;
+  }
+
+  open(listener: port.LockNodeListener, { silenceLimitMs, identity }: port.LinkSettings): void {
+    this.#service = { listener, identity };
+    this.#line.open(silenceLimitMs);
+  }
+
+  join(request: port.JoinRequest, settle: (reply: port.JoinReply) => void): void {
+    const { markerName: marker, configuration, versions, floorRetentionMs: retentionMs } = request;
+    this.#isSole = parseConfiguration(configuration).nodes.length === 1;
+    this.#retentionMs = retentionMs;
+    const [lowest, highest] = versions;
+    const { name = `${marker} ${configuration}`, text: identity = null } =
+      this.#service?.identity ?? {};
+    const facts = { marker, configuration, lowest, highest, retentionMs, name, identity };
+    this.#ask({ do: 'join', ...facts, prunes: true }, (reply: port.JoinReply) => {
+      if (reply.kind === 'joined')
+        this.#keepJoined({ do: 'join', ...facts, prunes: false }, PRUNE_MS);
+      settle(reply);
+    });
+  }
+
+  acquire(request: port.AcquireRequest, settle: (reply: port.AcquireReply) => void): boolean {
+    const { names, holder, ballot, ttlMs } = request;
+    const fenced = this.#isSole ? keysOf(names) : [];
+    const vote = { locks: names.locks, fenced, holder, ballot, ttlMs };
+    return this.#vote({ do: 'acquire', ...vote, retentionMs: this.#retentionMs }, settle);
+  }
+
+  extend(request: port.ExtendRequest, settle: (reply: port.ExtendReply) => void): boolean {
+    const { names, holder, ballot, ttlMs } = request;
+    return this.#vote({ do: 'extend', locks: names.locks, holder, ballot, ttlMs }, settle);
+  }
+
+  release(request: port.ReleaseRequest, settle: (reply: port.ReleaseReply) => void): boolean {
+    const { names, holder, granted, pass, keepMs } = request;
+    const end = { locks: names.locks, holder, granted, pass, keepMs, isSole: this.#isSole };
+    return this.#vote({ do: 'release', ...end }, settle);
+  }
+
+  wait(request: port.WaitRequest, settle: (reply: port.WaitReply) => void): boolean {
+    const { names, member, ticket, lifeMs } = request;
+    const [mark = '', grace] = member.split(' ');
+    const listens = this.#turns.isListening;
+    const graceMs = Number(grace) + (listens ? 0 : 2 * POLL_MS);
+    const place = { locks: names.locks, mark, graceMs, ticket, lifeMs, listens };
+    return this.#vote({ do: 'wait', ...place }, (reply: port.WaitReply) => {
+      if (reply.kind === 'failed' || listens) return settle(reply);
+      settle({ ...reply, freeInMs: Math.min(reply.freeInMs, POLL_MS) });
+    });
+  }
+
+  flush(): void {
+    this.#line.flush();
+  }
+
+  inspect({ names }: port.InspectRequest, settle: (reply: port.InspectReply) => void): void {
+    this.#ask({ do: 'inspect', locks: names.locks, processes: names.processes }, settle);
+  }
+
+  revoke(request: port.RevokeRequest, settle: (reply: port.RevokeReply) => void): void {
+    const { names, holder, value, leastMs } = request;
+    this.#ask(
+      { do: 'revoke', locks: names.locks, holder, value, leastMs: Math.ceil(leastMs) },
+      settle,
+    );
+  }
+
+  list(request: port.ListRequest, settle: (reply: port.ListReply) => void): void {
+    const { keyPrefix, keysBegin, most } = request;
+    this.#ask({ do: 'list', begin: keyPrefix + keysBegin, most }, settle);
+  }
+
+  listen(channel: string): void {
+    if (this.#channel !== undefined) return;
+    this.#channel = `redlock_${channel.slice(-8)}`;
+    void this.#turns.open(this.#channel);
+  }
+
+  examine(settle: (reply: port.NodeFacts | port.NodeFailure) => void): void {
+    const ask = (sql: string) => this.#line.ask(sql);
+    const look = (reply: port.NodeFailure) => {
+      // The functions may be missing, which is a fact.
+      if (reply.kind === 'failed' && reply.reason === 'unreachable') return settle(reply);
+      void examineDatabase(ask, this.#database).then(
+        (facts) => settle((this.facts = facts)),
+        (error: unknown) => settle(notSent((error as Error).message)),
+      );
+    };
+    // What was collected goes first.
+    this.#ask({ do: 'inspect', locks: [] }, look);
+  }
+
+  async close(): Promise<void> {
+    this.#environment.timers.clear(this.#beat);
+    this.#line.push({ do: 'leave', mark: this.#channel?.slice(-8) ?? '' }, () => undefined);
+    await Promise.all([this.#turns.close(), this.#line.close()]);
+  }
+
+  /** Says again, before that is out of date, that this process is there. A failure changes nothing. */
+  #keepJoined(command: Command, pruneInMs: number): void {
+    const { timers } = this.#environment;
+    timers.clear(this.#beat);
+    const pauseMs = IDENTITY_LIFE_MS / 3;
+    const again = () => {
+      const prunes = pruneInMs <= pauseMs;
+      this.#ask({ ...command, prunes }, () => undefined);
+      this.#keepJoined(command, prunes ? PRUNE_MS : pruneInMs - pauseMs);
+    };
+    this.#beat = timers.set(again, pauseMs, true);
+  }
+
+  #heard(payload: string): void {
+    // Anyone may notify of anything.
+    const [, keptMs, lockName] = /^(\d{1,6}) (.+)$/s.exec(payload) ?? [];
+    if (lockName !== undefined) this.#service?.listener.turn(lockName, Number(keptMs));
+  }
+
+  /** Collects a vote. What no text or integer of the database can be is refused here: it would fail all that leave with it. */
+  #vote(command: Command, settle: (reply: any) => void): boolean {
+    const problem = unusable(command);
+    if (problem === undefined) this.#line.push(command, settle);
+    else settle({ kind: 'failed', nothingWritten: false, reason: 'error', message: problem });
+    return problem === undefined;
+  }
+
+  #ask(command: Command, settle: (reply: any) => void): void {
+    if (this.#vote(command, settle)) this.#line.flush();
+  }
+}
+
+function unusable({ locks = [], ttlMs = 1 }: Command): string | undefined {
+  if (!Number.isInteger(ttlMs)) return 'a ttl must be a whole number of milliseconds';
+  const hasNul = (locks as readonly string[]).some((name) => name.includes('\0'));
+  return hasNul ? 'PostgreSQL can not store NUL in a key' : undefined;
+}
+
+/** The keys of the fence: the names of the locks without their prefix. */
+function keysOf({ marker, locks }: port.LockNames): readonly string[] {
+  const prefixLength = marker.length - new NodeNames('', []).marker.length;
+  return locks.map((name) => name.slice(prefixLength));
+}

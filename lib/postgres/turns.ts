@@ -1,0 +1,130 @@
+import type { Environment, TimerHandle } from '../core/environment.ts';
+import type { Pglite } from '../fencing/drivers/pglite-fence.ts';
+
+/** A connection of its own to the database itself, such as a `Client` of `pg`: behind a pooler nothing reaches a listener. */
+export interface ListeningClient {
+  connect(): Promise<unknown>;
+  query(sql: string): Promise<unknown>;
+  on(event: 'notification', listener: (message: { readonly payload?: string }) => void): unknown;
+  on(event: 'error' | 'end', listener: (error?: Error) => void): unknown;
+  end(): Promise<unknown>;
+}
+
+/** The text of the notification by which a listener proves that it hears. */
+const PROOF = 'proof';
+const PAUSE_MS = 1_000;
+
+/**
+ * Hears that it is the turn of this process. That is a hint and never a fact: who hears nothing asks again after a moment. It counts as
+ * listening only while a notification that it sent to itself through the other connection has come back.
+ */
+export class Turns {
+  /** Whether notifications arrive. */
+  isListening = false;
+  readonly #environment: Environment;
+  readonly #createClient: (() => ListeningClient) | undefined;
+  readonly #pglite: Pglite<any> | undefined;
+  readonly #heard: (payload: string) => void;
+  readonly #prove: (channel: string) => Promise<unknown>;
+  readonly #onListening: () => void;
+  #end: (() => unknown) | undefined;
+  #timer: TimerHandle;
+  #isClosed = false;
+
+  constructor(
+    environment: Environment,
+    source: {
+      readonly createClient?: (() => ListeningClient) | undefined;
+      readonly pglite: Pglite<any> | undefined;
+    },
+    listener: {
+      heard(payload: string): void;
+      listening(): void;
+      /** Sends the proof by another connection. */
+      prove(channel: string): Promise<unknown>;
+    },
+  ) {
+    this.#environment = environment;
+    this.#createClient = source.createClient;
+    this.#pglite = source.pglite;
+    this.#heard = (payload) => listener.heard(payload);
+    this.#onListening = () => listener.listening();
+    this.#prove = (channel) => listener.prove(channel);
+  }
+
+  async open(channel: string): Promise<void> {
+    try {
+      if (this.#pglite !== undefined) await this.#listenInProcess(channel, this.#pglite);
+      else if (this.#createClient !== undefined)
+        await this.#listenOn(channel, this.#createClient());
+    } catch {
+      // A client that can't be made or connected is tried again; the process finds its turns by asking until then.
+      this.#again(channel);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.isListening = false;
+    this.#environment.timers.clear(this.#timer);
+    try {
+      await this.#end?.();
+    } catch {
+      // It had ended.
+    }
+  }
+
+  async #listenInProcess(channel: string, pglite: Pglite<any>): Promise<void> {
+    const end = await pglite.listen!(quoted(channel), (payload) => this.#received(payload));
+    this.#end = end;
+    if (this.#isClosed) await end();
+    else await this.#prove(channel);
+  }
+
+  async #listenOn(channel: string, client: ListeningClient): Promise<void> {
+    let isOver = false;
+    const over = (): void => {
+      if (isOver) return;
+      isOver = true;
+      this.isListening = false;
+      this.#again(channel);
+    };
+    this.#end = () => {
+      isOver = true;
+      return client.end();
+    };
+    client.on('error', over);
+    client.on('end', over);
+    client.on('notification', ({ payload = '' }) => this.#received(payload));
+    await client.connect();
+    await client.query(`LISTEN ${quoted(channel)}`);
+    if (!this.#isClosed) await this.#prove(channel);
+  }
+
+  #received(payload: string): void {
+    if (payload !== PROOF) return this.#heard(payload);
+    if (this.isListening || this.#isClosed) return;
+    this.isListening = true;
+    this.#onListening();
+  }
+
+  #again(channel: string): void {
+    const { timers, random } = this.#environment;
+    timers.clear(this.#timer);
+    if (this.#isClosed) return;
+    const end = this.#end;
+    this.#end = undefined;
+    // What is left of it must not keep a connection.
+    Promise.resolve(end?.()).catch(() => undefined);
+    const pauseMs = PAUSE_MS * (0.5 + random.fraction() / 2);
+    this.#timer = timers.set(() => void this.open(channel), pauseMs, true);
+  }
+}
+
+/** A name of a channel, which is text of this process and may have capitals. */
+function quoted(channel: string): string {
+  return `"${channel.replaceAll('"', '""')}"`;
+}
+
+/** The statement that sends the proof. */
+export const PROVE = `SELECT pg_notify($1, '${PROOF}')`;
