@@ -24,12 +24,11 @@ export async function examineDatabase(
   const [row = {}] = await ask(FACTS(run, `${schema}redlock_lease`));
   const errors: string[] = [];
   const warnings: string[] = [];
-  const isInstalled = row['installed'] === true;
   if (Number(row['major']) < OLDEST_VERSION)
     errors.push(`is PostgreSQL ${String(row['version'])}: use ${OLDEST_VERSION} or newer`);
   if (row['standby'] === true)
     errors.push('is a standby, which takes no writes: connect to the primary');
-  if (!isInstalled)
+  if (row['installed'] !== true)
     errors.push(
       'has not the tables and functions of the locks: create them in a migration, with the SQL that postgresNode(…).ddl() returns',
     );
@@ -45,7 +44,7 @@ export async function examineDatabase(
     warnings.push(
       'runs with fsync off: after a crash of the machine a held lock may get a second holder',
     );
-  const missingRights = isInstalled ? await findMissingRights(ask, run) : [];
+  const missingRights = errors.length === 0 ? await findMissingRights(ask, run) : [];
   for (const right of missingRights)
     errors.push(
       `a right is missing (${right}): grant SELECT, INSERT, UPDATE and DELETE on the tables of the locks`,

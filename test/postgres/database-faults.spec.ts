@@ -1,0 +1,282 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import pg from 'pg';
+import { NodeNames } from '../../lib/core/nodes/node-names.ts';
+import { postgresNode } from '../../lib/postgres/index.ts';
+import type { DatabaseServer } from '../support/databases/database-server.ts';
+import { startPostgres } from '../support/databases/postgres-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { Link } from '../support/link.ts';
+import { ballotNow, NodeDriver, TTL_MS } from '../support/node-driver.ts';
+import { useClosing, useRedlocks } from '../support/use-redlocks.ts';
+
+let server: DatabaseServer;
+let pool: pg.Pool;
+const open = useRedlocks();
+const closing = useClosing();
+const pools: pg.Pool[] = [];
+
+function newPool(settings: pg.PoolConfig = {}): pg.Pool {
+  const made = new pg.Pool({ connectionString: server.url, ...settings });
+  made.on('error', () => undefined);
+  pools.push(made);
+  return made;
+}
+
+beforeAll(async () => {
+  // Nothing reaches the disk by itself but what a commit waits for.
+  server = await startPostgres({ wal_writer_delay: '10s', fsync: 'on' });
+  pool = newPool();
+  await pool.query(postgresNode(pool).ddl());
+}, 180_000);
+
+afterEach(async () => {
+  await Promise.all(pools.splice(1).map((each) => each.end()));
+});
+
+afterAll(async () => {
+  await pool?.end();
+  await server?.stop();
+});
+
+let keys = 0;
+const newNames = () => new NodeNames('lock:', [`key${(keys += 1)}`]);
+
+async function openDriver(over = pool, silenceLimitMs = 60_000): Promise<NodeDriver> {
+  const driver = await NodeDriver.open(closing(postgresNode(over)), { silenceLimitMs });
+  await driver.join(0, { configuration: '1 postgresql' });
+  return driver;
+}
+
+/** The rest of a lease in ms, as the database counts it. */
+async function leftOf(names: NodeNames): Promise<number> {
+  const sql =
+    'SELECT extract(epoch FROM valid_until - clock_timestamp()) * 1000 AS ms FROM redlock_lease WHERE resource = $1';
+  const { rows } = await pool.query(sql, [names.locks[0]]);
+  return Number(rows[0].ms);
+}
+
+describe('a transaction of somebody else that holds a row', () => {
+  const LEASE = "INSERT INTO redlock_lease (resource, token) VALUES ('$', 1)";
+  const cases: readonly (readonly [
+    name: string,
+    before: string,
+    held: string,
+    end: 'COMMIT' | 'ROLLBACK',
+  ])[] = [
+    ['locked', LEASE, "SELECT FROM redlock_lease WHERE resource = '$' FOR UPDATE", 'COMMIT'],
+    [
+      'shared',
+      LEASE,
+      "SELECT FROM redlock_lease WHERE resource = '$' FOR KEY SHARE; SELECT FROM redlock_lease WHERE resource = '$' FOR SHARE",
+      'COMMIT',
+    ],
+    [
+      'changed and rolled back',
+      LEASE,
+      "UPDATE redlock_lease SET token = token + 1 WHERE resource = '$'",
+      'ROLLBACK',
+    ],
+    ['changed', LEASE, "UPDATE redlock_lease SET token = token + 1 WHERE resource = '$'", 'COMMIT'],
+    ['deleted', LEASE, "DELETE FROM redlock_lease WHERE resource = '$'", 'COMMIT'],
+    ['the first of its key and rolled back', 'SELECT 1', LEASE, 'ROLLBACK'],
+    [
+      'in the fence',
+      "INSERT INTO redlock_fence VALUES ('#', 1, 'before')",
+      "SELECT FROM redlock_fence WHERE resource = '#' FOR UPDATE",
+      'COMMIT',
+    ],
+  ];
+
+  it.each(cases)(
+    '%s: the lock is busy until it ends, and what is granted then has all of its time',
+    async (_name, before, held, end) => {
+      const names = newNames();
+      const [lock = ''] = names.locks;
+      const sqlOf = (text: string) => text.replaceAll('$', lock).replaceAll('#', lock.slice(5));
+      const driver = await openDriver(pool, 2_000);
+      const other = await newPool({ max: 1 }).connect();
+      await other.query(sqlOf(before));
+      await other.query(`BEGIN; ${sqlOf(held)}`);
+      const refused = await driver.acquire(names, 'holder..1', ballotNow());
+      expect(['held', 'failed']).toContain(refused.kind);
+      await other.query(end);
+      other.release();
+      expect(await driver.acquire(names, 'holder..1', ballotNow())).toEqual({ kind: 'accepted' });
+      expect(await leftOf(names)).toBeGreaterThan(TTL_MS / 2);
+    },
+  );
+
+  it('a batch goes on for the other keys in it', async () => {
+    const [held, free] = [newNames(), newNames()];
+    const driver = await openDriver();
+    await driver.acquire(held, 'before..1', ballotNow());
+    await driver.release(held, 'before..1');
+    const other = await newPool({ max: 1 }).connect();
+    await other.query('BEGIN');
+    await other.query('SELECT FROM redlock_lease WHERE resource = $1 FOR UPDATE', [held.locks[0]]);
+    const replies = await Promise.all([
+      driver.acquire(held, 'holder..1', ballotNow()),
+      driver.acquire(free, 'holder..2', ballotNow()),
+    ]);
+    expect(replies).toMatchObject([{ kind: 'held' }, { kind: 'accepted' }]);
+    await other.query('COMMIT');
+    other.release();
+  });
+});
+
+describe('durability', () => {
+  const isFlushed = async (over: pg.Pool) => {
+    const sql = 'SELECT pg_current_wal_flush_lsn() >= pg_current_wal_insert_lsn() AS flushed';
+    return (await over.query(sql)).rows[0].flushed as boolean;
+  };
+
+  it('a grant is on the disk before it is answered, also on a connection that does not wait for the disk', async () => {
+    const lazy = newPool({ options: '-c synchronous_commit=off' });
+    const driver = await openDriver(lazy);
+    const names = newNames();
+    const ballot = ballotNow();
+    expect(await driver.acquire(names, 'holder..1', ballot)).toEqual({ kind: 'accepted' });
+    expect(await isFlushed(pool)).toBe(true);
+    expect(await driver.extend(names, 'holder..1', ballot)).toMatchObject({ kind: 'extended' });
+    expect(await isFlushed(pool)).toBe(true);
+  });
+
+  it('a refusal writes nothing', async () => {
+    const driver = await openDriver();
+    const names = newNames();
+    await driver.acquire(names, 'holder..1', ballotNow());
+    const position = async () =>
+      (await pool.query('SELECT pg_current_wal_insert_lsn() AS at')).rows[0].at as string;
+    const before = await position();
+    for (let tries = 0; tries < 20; tries += 1)
+      expect(await driver.acquire(names, 'another.1', ballotNow())).toMatchObject({ kind: 'held' });
+    expect(await position()).toBe(before);
+  });
+
+  it('locks, tokens and the fence outlive a crash of the server; holders go on, and others stay out', async () => {
+    const [ana, bob] = [await open([postgresNode(pool)]), await open([postgresNode(pool)])];
+    const lock = await ana.acquire('crash', { ttl: '10s' });
+    await server.crash!();
+    await eventually(async () => {
+      await expect(bob.acquire('crash', { wait: 0 })).rejects.toMatchObject({ code: 'LOCK_BUSY' });
+    });
+    await eventually(() => lock.extend());
+    await eventually(() => lock.release());
+    const next = await bob.acquire('crash', { wait: '20s' });
+    expect(next.token.value).toBeGreaterThan(lock.token.value);
+    await next.release();
+  });
+});
+
+describe('a connection', () => {
+  const linkTo = async () => {
+    const { hostname, port } = new URL(server.url);
+    return closing(await Link.open({ host: hostname, port: Number(port) }));
+  };
+  const over = (link: Link) => {
+    const url = new URL(server.url);
+    url.port = String(link.port);
+    return newPool({ connectionString: url.href });
+  };
+
+  it('that goes silent is given up, and what it carried is unknown; the next one votes', async () => {
+    const link = await linkTo();
+    const driver = await openDriver(over(link), 300);
+    const names = newNames();
+    const ballot = ballotNow();
+    link.setMode({ kind: 'hold', direction: 'replies' });
+    const unknown = await driver.acquire(names, 'holder..1', ballot);
+    expect(unknown).toMatchObject({ kind: 'failed', nothingWritten: false, reason: 'unreachable' });
+    link.setMode({ kind: 'pass' });
+    await driver.untilEvents(3);
+    expect(driver.events).toEqual(['opened', expect.stringContaining('no answer'), 'opened']);
+    // It had been granted; the release by its holder finds it.
+    expect(await driver.release(names, 'holder..1', { granted: false })).toMatchObject({
+      deleted: 1,
+    });
+  });
+
+  it('that is cut at any byte of an answer leaves one holder at most, who can release', async () => {
+    const link = await linkTo();
+    const cutting = over(link);
+    const driver = await openDriver(cutting, 1_000);
+    const steady = await openDriver();
+    for (let round = 0; round < 12; round += 1) {
+      const names = newNames();
+      link.setMode({ kind: 'truncate', probability: round % 3 === 0 ? 1 : 0.5 });
+      const reply = await driver.acquire(names, 'holder..1', ballotNow());
+      link.setMode({ kind: 'pass' });
+      if (reply.kind !== 'accepted') expect(reply).toMatchObject({ nothingWritten: false });
+      const seen = await steady.inspect(names);
+      const other = await steady.acquire(names, 'another.1', ballotNow());
+      const wasGranted = (seen as { holder: string | null }).holder === 'holder..1';
+      expect(other.kind).toBe(wasGranted ? 'held' : 'accepted');
+      await eventually(async () => {
+        expect((await driver.release(names, 'holder..1', { granted: false })).kind).toBe(
+          'released',
+        );
+      });
+    }
+  });
+
+  it('with a query_timeout in the pool of the user is thrown away with the statement on it', async () => {
+    const link = await linkTo();
+    const url = new URL(server.url);
+    url.port = String(link.port);
+    const own = newPool({ connectionString: url.href, query_timeout: 200, max: 1 });
+    const driver = await openDriver(own, 5_000);
+    const names = newNames();
+    link.setMode({ kind: 'hold', direction: 'replies' });
+    expect((await driver.acquire(names, 'holder..1', ballotNow())).kind).toBe('failed');
+    link.setMode({ kind: 'pass' });
+    await eventually(async () => {
+      expect((await driver.release(names, 'holder..1', { granted: false })).kind).toBe('released');
+    });
+    const status = await own.query('SELECT now() = statement_timestamp() AS fresh');
+    expect(status.rows).toEqual([{ fresh: true }]);
+  });
+});
+
+describe('the start', () => {
+  const findingsOf = async (over: pg.Pool) => {
+    const driver = await NodeDriver.open(closing(postgresNode(over)));
+    const facts = await driver.examine();
+    return facts.kind === 'facts' ? facts.findings!.map(({ message }) => message) : [];
+  };
+
+  it('finds nothing wrong with tables as ddl() makes them', async () => {
+    expect(await findingsOf(pool)).toEqual([]);
+  });
+
+  it('names the isolation level that locks can not have, and every command refuses it', async () => {
+    const strict = newPool({ options: '-c default_transaction_isolation=serializable' });
+    expect(await findingsOf(strict)).toEqual([expect.stringContaining('read committed')]);
+    const driver = await NodeDriver.open(closing(postgresNode(strict)));
+    expect(await driver.join()).toMatchObject({
+      kind: 'failed',
+      message: expect.stringContaining('read committed'),
+    });
+  });
+
+  it('says how to make tables and functions that are missing', async () => {
+    await pool.query('CREATE DATABASE empty');
+    const url = new URL(server.url);
+    url.pathname = '/empty';
+    const empty = newPool({ connectionString: url.href });
+    expect(await findingsOf(empty)).toEqual([expect.stringContaining('ddl()')]);
+  });
+
+  it('names a right that the role lacks', async () => {
+    await pool.query('CREATE ROLE reader LOGIN; GRANT SELECT ON redlock_lease TO reader');
+    const url = new URL(server.url);
+    url.username = 'reader';
+    const reader = newPool({ connectionString: url.href });
+    expect(await findingsOf(reader)).toEqual([expect.stringMatching(/permission denied.*grant/)]);
+  });
+
+  it('refuses an UNLOGGED table, which a crash empties', async () => {
+    await pool.query('ALTER TABLE redlock_lease SET UNLOGGED');
+    expect(await findingsOf(pool)).toEqual([expect.stringContaining('UNLOGGED')]);
+    await pool.query('ALTER TABLE redlock_lease SET LOGGED');
+  });
+});
