@@ -54,6 +54,8 @@ function lazyKindOf(value: unknown): string | undefined {
 interface FencedService {
   /** Undefined where the module was given none. */
   readonly fence: ModuleFence | undefined;
+  /** The grant of a lock is the claim of its token there. */
+  readonly isClaimedByGrant: boolean;
   readonly redlock: Redlock;
 }
 
@@ -137,6 +139,10 @@ export class FenceClaims {
     const { token, signal } = lock;
     if (this.#claimed.has(token)) return undefined;
     lock.ensure();
+    if (this.#host.isClaimedByGrant) {
+      callerSignal?.throwIfAborted();
+      return this.#admitted(token);
+    }
     const claimed = new AbortController();
     const ended = new Promise<never>((_resolve, reject) => {
       for (const each of [signal, callerSignal])
@@ -156,9 +162,12 @@ export class FenceClaims {
       claimed.abort();
     }
     lock.ensure();
+    return this.#admitted(token);
+  }
+
+  #admitted(token: FencingToken): undefined {
     this.#claimed.add(token);
     noteAdmission(token, true);
-    return undefined;
   }
 }
 

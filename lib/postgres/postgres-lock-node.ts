@@ -23,6 +23,11 @@ export interface PostgresNode extends port.LockNode {
   ddl(): string;
 }
 
+interface PostgresNodeSettings {
+  readonly name: string;
+  readonly listen?: (() => ListeningClient) | undefined;
+}
+
 /** Who has opened the node. */
 interface Service {
   readonly listener: port.LockNodeListener;
@@ -41,33 +46,28 @@ export class PostgresLockNode implements PostgresNode {
   facts: port.NodeFacts | undefined;
   readonly fence: Fence;
   readonly #database: LockDatabase;
+  readonly #settings: PostgresNodeSettings;
   readonly #environment: Environment;
   readonly #line: CallLine;
   readonly #turns: Turns;
   #service: Service | undefined;
-  #isSole = false;
-  #retentionMs = 0;
+  /** What the last join said. */
+  #joined = { isSole: false, retentionMs: 0 };
   #channel: string | undefined;
   #beat: TimerHandle;
 
-  constructor(
-    database: LockDatabase,
-    {
-      name,
-      listen,
-    }: { readonly name: string; readonly listen?: (() => ListeningClient) | undefined },
-    environment: Environment,
-  ) {
-    this.address = name;
+  constructor(database: LockDatabase, settings: PostgresNodeSettings, environment: Environment) {
+    this.address = settings.name;
     this.fence = database.fence;
     this.#database = database;
+    this.#settings = settings;
     this.#environment = environment;
     this.#line = new CallLine(database, environment, {
       up: () => this.#service?.listener.opened(),
       down: (message) => this.#service?.listener.closed(message),
       unreachable: (message) => this.#service?.listener.unreachable?.(message),
     });
-    const source = { createClient: listen, pglite: database.pglite };
+    const source = { createClient: settings.listen, pglite: database.pglite };
     this.#turns = new Turns(environment, source, {
       heard: (payload) => this.#heard(payload),
       listening: () => this.#service?.listener.listening(),
@@ -80,6 +80,10 @@ export class PostgresLockNode implements PostgresNode {
     return `${fence.ddl()}\n\n${lockTables(schema, fenceTable)}`;
   }
 
+  forService(): PostgresLockNode {
+    return new PostgresLockNode(this.#database, this.#settings, this.#environment);
+  }
+
   open(listener: port.LockNodeListener, { silenceLimitMs, identity }: port.LinkSettings): void {
     this.#service = { listener, identity };
     this.#line.open(silenceLimitMs);
@@ -87,8 +91,8 @@ export class PostgresLockNode implements PostgresNode {
 
   join(request: port.JoinRequest, settle: (reply: port.JoinReply) => void): void {
     const { markerName: marker, configuration, versions, floorRetentionMs: retentionMs } = request;
-    this.#isSole = parseConfiguration(configuration).nodes.length === 1;
-    this.#retentionMs = retentionMs;
+    const isSole = parseConfiguration(configuration).nodes.length === 1;
+    this.#joined = { isSole, retentionMs };
     const [lowest, highest] = versions;
     const { name = `${marker} ${configuration}`, text: identity = null } =
       this.#service?.identity ?? {};
@@ -102,9 +106,10 @@ export class PostgresLockNode implements PostgresNode {
 
   acquire(request: port.AcquireRequest, settle: (reply: port.AcquireReply) => void): boolean {
     const { names, holder, ballot, ttlMs } = request;
-    const fenced = this.#isSole ? keysOf(names) : [];
-    const vote = { locks: names.locks, fenced, holder, ballot, ttlMs };
-    return this.#vote({ do: 'acquire', ...vote, retentionMs: this.#retentionMs }, settle);
+    const { isSole, retentionMs } = this.#joined;
+    const fenced = isSole ? keysOf(names) : [];
+    const vote = { locks: names.locks, fenced, holder, ballot, ttlMs, retentionMs };
+    return this.#vote({ do: 'acquire', ...vote }, settle);
   }
 
   extend(request: port.ExtendRequest, settle: (reply: port.ExtendReply) => void): boolean {
@@ -114,7 +119,7 @@ export class PostgresLockNode implements PostgresNode {
 
   release(request: port.ReleaseRequest, settle: (reply: port.ReleaseReply) => void): boolean {
     const { names, holder, granted, pass, keepMs } = request;
-    const end = { locks: names.locks, holder, granted, pass, keepMs, isSole: this.#isSole };
+    const end = { locks: names.locks, holder, granted, pass, keepMs, isSole: this.#joined.isSole };
     return this.#vote({ do: 'release', ...end }, settle);
   }
 

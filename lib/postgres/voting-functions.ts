@@ -32,7 +32,8 @@ BEGIN
       ELSE SELECT * INTO l FROM redlock_lease WHERE resource = names[i] FOR UPDATE SKIP LOCKED;
       END IF;
       IF NOT FOUND THEN
-        RETURN jsonb_build_object('kind', 'held', 'index', i - 1, 'remainingMs', 1, 'holder', coalesce(l.holder, ''), 'floor', newest);
+        RETURN jsonb_build_object('kind', 'held', 'index', i - 1, 'remainingMs', 1, 'holder', coalesce(l.holder, ''), 'floor', newest,
+          'why', 'another transaction has its row');
       END IF;
       newest := greatest(newest, l.token);
       is_mine := l.holder = me AND l.valid_until > clock_timestamp();
@@ -52,7 +53,8 @@ BEGIN
     ELSE
       SELECT * INTO f FROM redlock_fence WHERE resource = keys[i];
       IF FOUND THEN -- a transaction of a former holder is open
-        RETURN jsonb_build_object('kind', 'held', 'index', i - 1, 'remainingMs', 20, 'holder', f.holder, 'floor', newest);
+        RETURN jsonb_build_object('kind', 'held', 'index', i - 1, 'remainingMs', 20, 'holder', f.holder, 'floor', newest,
+          'why', 'a fence transaction of the holder before is still open');
       END IF;
     END IF;
   END LOOP;

@@ -81,7 +81,11 @@ describe('a database as the only node', () => {
     const late = await ana.acquire(seat, { extend: false });
     await fence().transaction(late.token, async (client) => {
       await endLease(seat);
-      await expect(bob.acquire(seat, { wait: 0 })).rejects.toThrow(LockBusyError);
+      const refusal = await bob.acquire(seat, { wait: 0 }).catch((error: unknown) => error);
+      expect(refusal).toBeInstanceOf(LockBusyError);
+      expect((refusal as LockBusyError).causes).toMatchObject([
+        { message: 'a fence transaction of the holder before is still open' },
+      ]);
       await book('Ana', seat)(client);
     });
     expect(await customerOf(seat)).toBe('Ana');

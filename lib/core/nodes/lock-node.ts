@@ -158,6 +158,8 @@ export type AcquireReply =
       readonly remainingMs: number;
       readonly floor: number;
       readonly holder: string;
+      /** More than that it is held, for messages. */
+      readonly why?: string;
     }
   /** The ballot is not above `floor`. */
   | {

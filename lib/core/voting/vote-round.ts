@@ -162,7 +162,7 @@ function describeReply(reply: VoteReply | undefined): [NodeFailureReason | undef
     case 'held': {
       const time =
         reply.remainingMs < 0 ? 'without end (no TTL)' : `for ${reply.remainingMs} ms more`;
-      return ['held', `held by someone else ${time}`];
+      return ['held', reply.why ?? `held by someone else ${time}`];
     }
     case 'stale':
       return ['stale', 'has answered a newer call for this lock'];

@@ -106,6 +106,12 @@ export class RedlockHost
     return this.#redlock;
   }
 
+  get isClaimedByGrant(): boolean {
+    // The tokens of another source come after the grant.
+    const isOfQuorum = this.#redlock.options.tokenSource === undefined;
+    return isOfQuorum && this.fence !== undefined && this.fence === fenceOfNodes(this.#nodes);
+  }
+
   /** @throws RedlockConfigError when the options of a method don't fit those of the module */
   checkOptions(options: SectionOptions): unknown {
     return resolveAcquire(this.#redlock.options, options, OF_SECTION);
