@@ -81,6 +81,21 @@ export const extendChecks: readonly ContractCheck[] = [
     },
   },
   {
+    name: 'extend: a floor that is set again is remembered for R past its ballot, also where that is ahead of the clock',
+    async run(harness) {
+      const { names, lock, floor, client, ballot } = await oneKey(harness);
+      const aheadMs = 10 * RETENTION_MS;
+      const ahead = ballot + aheadMs * 1_000;
+      await client.acquire(names, 'holder', ahead);
+      await harness.deleteLock(lock);
+      await harness.deleteFloor(floor);
+      expect(await client.extend(names, 'holder', ahead)).toEqual(RECREATED);
+      const { remainingMs } = (await harness.readFloor(floor))!;
+      const goneAtMicros = (await harness.nowMicros()) + remainingMs * 1_000;
+      expect(goneAtMicros).toBeGreaterThan(ahead + RETENTION_MS * 1_000);
+    },
+  },
+  {
     name: 'extend: attempts that gave up never stand in the way of the holder',
     async run(harness) {
       const { names, lock, client, ballot } = await oneKey(harness);

@@ -58,6 +58,14 @@ export const waitChecks: readonly ContractCheck[] = [
     },
   },
   {
+    name: 'wait: data without an end under the name of the lock are no reason to ask again soon',
+    async run(harness) {
+      const { names, client } = await oneKey(harness);
+      await harness.writeLock(names.locks[0]!, 'of somebody else', null);
+      expect(await client.stand(names, BOB)).toMatchObject({ freeInMs: 86_400_000 });
+    },
+  },
+  {
     name: 'turn: a release names the first in line and keeps the lock for it alone, and the second hears when that is over',
     async run(harness) {
       const { names, lock, client, bob, eve, ballot } = await inLine(harness);
