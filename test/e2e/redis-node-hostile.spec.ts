@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { NodeNames } from '../../lib/core/nodes/node-names.ts';
 import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
@@ -42,6 +43,24 @@ describe('a server that answers what no script returns', () => {
   });
 });
 
+describe('a server that answers several votes with too few replies, or too many', () => {
+  it.each([1, 3])('has given none of them: %i for two', async (count) => {
+    let votes = 0;
+    const driver = await against((command) => {
+      if (isQuestion(command)) return ':1\r\n';
+      if (command[0] !== 'evalsha') return JOINED;
+      return (votes += 1) === 1 ? ':1\r\n' : `*${count}\r\n${':1\r\n'.repeat(count)}`;
+    });
+    await driver.join();
+    const replies = ['alone', 'first', 'second'].map((holder) =>
+      driver.acquire(names, holder, ballotNow()),
+    );
+    const unknown = { kind: 'failed', nothingWritten: false, reason: 'error' };
+    expect(await Promise.all(replies)).toMatchObject([{ kind: 'accepted' }, unknown, unknown]);
+    expect(votes).toBe(2);
+  });
+});
+
 describe('a second connection beside one that is silent', () => {
   it('does not take its place where the server shakes hands but refuses the join', async () => {
     let joins = 0;
@@ -55,6 +74,30 @@ describe('a second connection beside one that is silent', () => {
     void driver.acquire(names, 'holder', ballotNow());
     await eventually(() => expect(joins).toBeGreaterThan(3));
     expect(driver.events).toEqual(['opened']);
+  });
+});
+
+describe('a second connection that is being made when the first one ends', () => {
+  afterEach(() => void jest.useRealTimers());
+
+  it('ends with it, so that the next one is the only one', async () => {
+    const sockets: Socket[] = [];
+    server = await ScriptedRedis.start((command, socket) => {
+      if (!sockets.includes(socket)) sockets.push(socket);
+      return sockets.indexOf(socket) === 1 ? undefined : shakeHands(command);
+    });
+    node = createRedisNode(server.url);
+    const driver = await NodeDriver.open(node);
+    stopTimers();
+    node.renew();
+    await eventually(() => expect(sockets).toHaveLength(2));
+    sockets[0]!.destroy();
+    await driver.untilEvents(2);
+    await eventually(() => expect(server!.connections).toBe(0));
+    jest.advanceTimersByTime(50);
+    await driver.untilEvents(3);
+    expect(driver.events).toEqual(['opened', expect.stringMatching(/^closed: /), 'opened']);
+    expect(server.connections).toBe(1);
   });
 });
 
@@ -107,6 +150,18 @@ describe('a server that is no primary any more', () => {
       expect(driver.events).toEqual(['opened', `closed: ${word} no`, 'opened']);
     },
   );
+
+  it('is left as well where it is Redis 6, which says first where in the script it refused', async () => {
+    const driver = await against((command) => {
+      if (isQuestion(command)) return ':1\r\n';
+      const at = `(call to f_${'0a'.repeat(20)}): @user_script:44: @user_script: 44: `;
+      return command[0] === 'evalsha' ? `-ERR Error running script ${at}-READONLY no\r\n` : JOINED;
+    });
+    await driver.join();
+    void driver.acquire(names, 'holder', ballotNow());
+    await driver.untilEvents(3);
+    expect(driver.events).toEqual(['opened', 'closed: READONLY no', 'opened']);
+  });
 });
 
 describe('a server that accepts and closes', () => {

@@ -64,9 +64,12 @@ function writesOf(client: Redis | undefined): unknown[] {
   return writes;
 }
 
-function voteFor(key: string): AcquireRequest {
-  const names = new NodeNames('lock:', [`writes:${tests}:${key}`]);
-  return { names, holder: `holder of ${key}`, ballot: ballotNow(), ttlMs: 60_000 };
+function voteFor(...keys: string[]): AcquireRequest {
+  const names = new NodeNames(
+    'lock:',
+    keys.map((key) => `writes:${tests}:${key}`),
+  );
+  return { names, holder: `holder of ${keys[0]}`, ballot: ballotNow(), ttlMs: 60_000 };
 }
 
 function commandsIn(text: unknown): number {
@@ -108,7 +111,7 @@ async function anotherCopy(): Promise<{ Redis: typeof Redis; Command: typeof Com
 describe('commands', () => {
   it('go out at once while no answer is due; what is given meanwhile is one command', async () => {
     const writes = writesOf((await joined(Redis))[0]);
-    const votes = ['a', 'b', 'c', 'd'].map(voteFor);
+    const votes = ['a', 'b', 'c', 'd'].map((key) => voteFor(key));
     const settled: unknown[] = [];
     for (const vote of votes) driver.node.acquire(vote, (reply) => settled.push(reply));
     expect(writes.map(commandsIn)).toEqual([1]);
@@ -118,6 +121,22 @@ describe('commands', () => {
     expect(writes.map(votesIn)).toEqual([1, 3]);
     await driver.inspect(votes[0]!.names);
     expect(settled).toEqual(Array(4).fill({ kind: 'accepted' }));
+  });
+
+  it('for more than 128 names are several, so that none keeps the server from the others for long', async () => {
+    const writes = writesOf((await joined(Redis))[0]);
+    // Each key has two names.
+    const keys = Array.from({ length: 32 }, (_, index) => `key ${index} of`);
+    const [first, ...sets] = [['alone'], keys, keys, keys, [...keys, ...keys, 'one more']].map(
+      (each, index) => voteFor(...each.map((key) => `${key} ${index}`)),
+    );
+    const settled: unknown[] = [];
+    for (const vote of [first!, ...sets]) driver.node.acquire(vote, (reply) => settled.push(reply));
+    driver.node.flush();
+    await driver.inspect(first!.names);
+    // One that has more by itself goes alone.
+    expect(writes.filter(commandsIn).map(votesIn)).toEqual([1, 2, 1, 1]);
+    expect(settled).toEqual(Array(5).fill({ kind: 'accepted' }));
   });
 
   it('of another copy of ioredis are written in the same way', async () => {
