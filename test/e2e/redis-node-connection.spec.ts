@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Socket } from 'node:net';
-import { Command, Redis } from 'ioredis';
+import { Redis } from 'ioredis';
 import { NodeNames } from '../../lib/core/nodes/node-names.ts';
 import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
 import type { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
@@ -21,6 +21,19 @@ function newNode(input: Parameters<typeof createRedisNode>[0] = server.url): Red
   const node = createRedisNode(input);
   nodes.push(node);
   return node;
+}
+
+/** A client, and those that were made from it. */
+function recordedTemplate() {
+  const template = new Redis(server.url, { lazyConnect: true });
+  const made: Redis[] = [];
+  const duplicate = template.duplicate.bind(template);
+  template.duplicate = (override) => {
+    const client = duplicate(override);
+    made.push(client);
+    return client;
+  };
+  return { template, made };
 }
 
 beforeAll(async () => {
@@ -88,6 +101,35 @@ describe('credentials()', () => {
   });
 });
 
+describe('a node that is closed before it has connected', () => {
+  it('makes no connection when credentials() answer after that', async () => {
+    const { template, made } = recordedTemplate();
+    let isAsked = false;
+    let answer!: (given: object) => void;
+    const credentials = () => {
+      isAsked = true;
+      return new Promise<object>((resolve) => (answer = resolve));
+    };
+    const node = createRedisNode(template, { credentials });
+    nodes.push(node);
+    await NodeDriver.open(node, { connected: false });
+    await eventually(() => expect(isAsked).toBe(true));
+    await node.close();
+    answer({});
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(made.at(-1)!.status).toBe('end');
+  });
+
+  it('makes none either where that was in the same tick', async () => {
+    const scripted = await ScriptedRedis.start(shakeHands);
+    closing({ close: () => scripted.stop() });
+    const node = newNode(scripted.url);
+    void NodeDriver.open(node, { connected: false });
+    await node.close();
+    expect([scripted.connections, scripted.commands]).toEqual([0, []]);
+  });
+});
+
 describe('a connection that is lost', () => {
   it('is reported once, and made again once the server is back', async () => {
     const driver = await NodeDriver.open(newNode());
@@ -139,7 +181,8 @@ describe('a connection that is lost', () => {
 });
 
 describe('a connection that is renewed', () => {
-  it('takes over when the first one has answered everything: no release overtakes its vote', async () => {
+  /** Its second connection was answered, and the first one owes the answer to a vote. */
+  async function replacing() {
     const sockets: Socket[] = [];
     const replies: Record<string, string[]> = { eval: [JOINED, '', JOINED], ping: ['+PONG\r\n'] };
     const scripted = await ScriptedRedis.start((command, socket) => {
@@ -158,6 +201,11 @@ describe('a connection that is renewed', () => {
     await eventually(() => expect(count('evalsha')).toBe(1));
     sockets[1]!.write(JOINED);
     await eventually(() => expect(count('ping')).toBe(2));
+    return { scripted, sockets, count, driver, vote };
+  }
+
+  it('takes over when the first one has answered everything: no release overtakes its vote', async () => {
+    const { scripted, sockets, count, driver, vote } = await replacing();
     void driver.release(names, 'holder');
     void driver.join();
     await eventually(() => expect(count('eval')).toBe(3));
@@ -166,6 +214,14 @@ describe('a connection that is renewed', () => {
     expect(await vote).toEqual({ kind: 'accepted' });
     await eventually(() => expect([count('evalsha'), scripted.connections]).toEqual([2, 1]));
     expect(driver.events).toEqual(['opened']);
+  });
+
+  it('writes what waits for the first one when the node is closed', async () => {
+    const { count, driver } = await replacing();
+    const released = driver.release(names, 'holder');
+    await driver.node.close();
+    await eventually(() => expect(count('evalsha')).toBe(2));
+    expect(await released).toMatchObject({ kind: 'failed', nothingWritten: false });
   });
 
   it('is reported as lost and made again where it leads to another server', async () => {
@@ -184,51 +240,9 @@ describe('a connection that is renewed', () => {
   });
 });
 
-describe('a cluster as one node', () => {
-  it('is the primary of the slot of its key prefix, whichever server is asked for that', async () => {
-    const keyPrefix = '{lock}:';
-    const slot = new Command('get', [keyPrefix]).getSlot()!;
-    let slots = '';
-    const start = async () => {
-      const scripted = await ScriptedRedis.start((command) => {
-        if (command[0] === 'cluster') return slots;
-        if (isQuestion(command)) return ':1\r\n';
-        return command[0] === 'eval' ? JOINED : shakeHands(command);
-      });
-      closing({ close: () => scripted.stop() });
-      const { port } = new URL(scripted.url);
-      const member = `*3\r\n${bulk('127.0.0.1')}:${port}\r\n${bulk(port)}`;
-      return { scripted, port: Number(port), member };
-    };
-    const [asked, primary, replica] = [await start(), await start(), await start()];
-    const range = (first: number, last: number, ...members: (typeof asked)[]) =>
-      `*${2 + members.length}\r\n:${first}\r\n:${last}\r\n${members.map(({ member }) => member).join('')}`;
-    const others = [range(0, slot - 1, asked), range(slot + 1, 16_383, asked)];
-    slots = `*3\r\n${others[0]}${range(slot, slot, primary, replica)}${others[1]}`;
-    const node = createRedisNode(
-      { cluster: [{ host: '127.0.0.1', port: asked.port }] },
-      { keyPrefix },
-    );
-    nodes.push(node);
-    const driver = await NodeDriver.open(node);
-    expect((await driver.join()).kind).toBe('joined');
-    const joins = [asked, primary, replica].map(
-      ({ scripted }) => scripted.commands.filter(([name]) => name === 'eval').length,
-    );
-    expect(joins).toEqual([0, 1, 0]);
-  });
-});
-
 describe('a socket with two errors', () => {
   it('is one lost connection: nothing is thrown at the process', async () => {
-    const template = new Redis(server.url, { lazyConnect: true });
-    const made: Redis[] = [];
-    const duplicate = template.duplicate.bind(template);
-    template.duplicate = (override) => {
-      const client = duplicate(override);
-      made.push(client);
-      return client;
-    };
+    const { template, made } = recordedTemplate();
     const driver = await NodeDriver.open(newNode(template));
     const { stream } = made.at(-1) as unknown as { readonly stream: Socket };
     stream.destroy(new Error('first'));
