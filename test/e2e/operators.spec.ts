@@ -8,8 +8,9 @@ import {
 import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
 import { requiredAclRules } from '../../lib/redis/preflight.ts';
 import { eventually } from '../support/eventually.ts';
+import { NodeDriver } from '../support/node-driver.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
-import { redisNodes, useRedlocks } from '../support/use-redlocks.ts';
+import { redisNodes, useClosing, useRedlocks } from '../support/use-redlocks.ts';
 
 const failure = (promise: Promise<unknown>): Promise<unknown> =>
   promise.then(
@@ -21,6 +22,7 @@ describe('somebody who looks for the holder of a lock', () => {
   const user = `user locks on >password ${requiredAclRules('lock:')}`;
   const servers = useRedisServers(3, { acl: ['user default on nopass ~* &* +@all', user] });
   const open = useRedlocks();
+  const closing = useClosing();
   let admin: Redis;
   beforeAll(() => void (admin = new Redis(servers[0]!.url)));
   afterAll(() => admin.quit());
@@ -72,6 +74,16 @@ describe('somebody who looks for the holder of a lock', () => {
     const refusal = await failure((await open(withRightsForLocks())).list());
     expect(refusal).toBeInstanceOf(RedlockConfigError);
     expect((refusal as Error).message).toContain('+scan');
+  });
+
+  it('reads in a list that is cut that there may be more', async () => {
+    const [node] = redisNodes(servers.slice(0, 1));
+    await NodeDriver.open(closing(node!));
+    for (const key of ['a', 'b', 'c']) await admin.set(`cut:${key}`, 'holder', 'PX', 60_000);
+    const list = (most: number) =>
+      new Promise((settle) => node!.list({ keyPrefix: 'cut:', keysBegin: '', most }, settle));
+    expect(await list(2)).toMatchObject({ names: { length: 2 }, isComplete: false });
+    expect(await list(3)).toMatchObject({ names: { length: 3 }, isComplete: true });
   });
 
   it('keeps its key for as long as the process runs, and little longer', async () => {

@@ -124,6 +124,20 @@ describe('a start', () => {
       await expect(start([node])).resolves.toHaveProperty('locks');
   });
 
+  it('takes a name that also leads to replicas, which give no locks', async () => {
+    const [primary, replica] = servers as [RedisServer, RedisServer, RedisServer];
+    await ask(replica, 'REPLICAOF', primary.host, String(primary.port));
+    await eventually(async () =>
+      expect(await ask(replica, 'INFO')).toContain('master_link_status:up'),
+    );
+    try {
+      const url = await name('primary-first', [primary, replica]);
+      await expect(start([url])).resolves.toHaveProperty('locks');
+    } finally {
+      await ask(replica, 'REPLICAOF', 'NO', 'ONE');
+    }
+  });
+
   it('takes a server that restarts while it looks', async () => {
     const [first] = servers as [RedisServer, RedisServer, RedisServer];
     let connections = 0;

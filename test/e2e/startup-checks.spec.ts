@@ -5,6 +5,7 @@ import type { RedisNodeInput } from '../../lib/redis/client/client-source.ts';
 import { checkNodes, formatStartupReport } from '../../lib/redis/preflight.ts';
 import { eventually } from '../support/eventually.ts';
 import { NodeDriver } from '../support/node-driver.ts';
+import { bulk, ScriptedRedis, shakeHands } from '../support/scripted-redis.ts';
 import { startRedisServers } from '../support/redis-servers/index.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
 
@@ -108,6 +109,23 @@ describe('start-up checks on real servers', () => {
       admin.disconnect();
     }
   });
+
+  it.each(['BUSY', 'LOADING', 'MASTERDOWN', 'MISCONF', 'NOREPLICAS', 'OOM', 'READONLY'])(
+    'take no right for missing where a server refuses everybody for the moment: %s',
+    async (word) => {
+      const refusal = `${word} not now`;
+      const scripted = await ScriptedRedis.start((command) => {
+        if (command[0] === 'eval') return `-${refusal}\r\n`;
+        if (command[0] === 'evalsha') return `*1\r\n${bulk(`PSETEX: ${refusal}`)}`;
+        return command[0] === 'ping' ? '+PONG\r\n' : shakeHands(command);
+      });
+      const node = createRedisNode(scripted.url);
+      const facts = await (await NodeDriver.open(node)).examine();
+      await node.close();
+      await scripted.stop();
+      expect(facts).toMatchObject({ kind: 'facts', missingRights: [] });
+    },
+  );
 
   it('read how many replicas must answer, and in which time, where the user may', async () => {
     const { url, host, port } = servers[0];

@@ -226,6 +226,13 @@ describe('messages', () => {
     expect(concealed).toBe("ERR unknown command, beginning with: '***");
   });
 
+  it('lose the password for the Sentinels', () => {
+    const sentinels = { sentinels: [{ host: 's' }], name: 'm', sentinelPassword: 'p@ss' };
+    expect(new ClientSource(sentinels).conceal("ERR unknown command, with 'p@ss'")).toBe(
+      "ERR unknown command, with '***'",
+    );
+  });
+
   it('have no line breaks', () => {
     const source = new ClientSource('redis://:p%0As@h');
     expect(source.conceal('one\n  two p\ns\r\n')).toBe('one two ***');
