@@ -6,6 +6,7 @@ import type { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { eventually } from '../support/eventually.ts';
 import { NodeDriver, ballotNow } from '../support/node-driver.ts';
 import { isQuestion, JOINED, ScriptedRedis, shakeHands } from '../support/scripted-redis.ts';
+import type { ScriptedReply } from '../support/scripted-redis.ts';
 import { stopTimers } from '../support/stop-timers.ts';
 
 const names = new NodeNames('lock:', ['hostile']);
@@ -13,12 +14,9 @@ let server: ScriptedRedis | undefined;
 let node: RedisLockNode | undefined;
 
 /** A node on a server that answers every script with these bytes. */
-async function against(
-  answer: (command: readonly string[]) => string | undefined,
-  silenceLimitMs?: number,
-): Promise<NodeDriver> {
-  server = await ScriptedRedis.start((command) =>
-    command[0]?.toLowerCase().startsWith('eval') ? answer(command) : shakeHands(command),
+async function against(answer: ScriptedReply, silenceLimitMs?: number): Promise<NodeDriver> {
+  server = await ScriptedRedis.start((command, socket) =>
+    command[0]?.toLowerCase().startsWith('eval') ? answer(command, socket) : shakeHands(command),
   );
   node = createRedisNode(server.url);
   return NodeDriver.open(node, { silenceLimitMs });
@@ -161,6 +159,22 @@ describe('a server that is no primary any more', () => {
     void driver.acquire(names, 'holder', ballotNow());
     await driver.untilEvents(3);
     expect(driver.events).toEqual(['opened', 'closed: READONLY no', 'opened']);
+  });
+
+  it('is not heard any more once it is left', async () => {
+    const asked: Socket[] = [];
+    const driver = await against((command, socket) => {
+      if (isQuestion(command)) return ':1\r\n';
+      if (command[0] !== 'evalsha') return JOINED;
+      return asked.push(socket) === 2 ? '-READONLY no\r\n' : undefined;
+    });
+    await driver.join();
+    Object.assign(driver, { closed: () => asked[0]!.write(':1\r\n') });
+    const release = driver.release(names, 'before');
+    await eventually(() => expect(asked).toHaveLength(1));
+    const vote = driver.acquire(names, 'holder', ballotNow());
+    expect(await release).toMatchObject({ kind: 'failed', message: 'READONLY no' });
+    expect(await vote).toMatchObject({ kind: 'failed', reason: 'unreachable' });
   });
 });
 

@@ -69,7 +69,8 @@ export class ServerSocket extends AbstractConnector {
     };
     socket.emit = (event: string, ...given: unknown[]) => {
       if (event !== 'data') return emit(event, ...given);
-      if (socket.destroyed) return false;
+      // ioredis ended it, and destroys it 50 ms later: an answer that arrives meanwhile comes too late.
+      if (socket.destroyed || this.#end.signal.aborted) return false;
       const fault = guard.read(given[0] as Buffer);
       if (fault !== undefined) return socket.destroy(new Error(fault)).destroyed;
       try {
