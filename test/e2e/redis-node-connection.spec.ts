@@ -180,66 +180,6 @@ describe('a connection that is lost', () => {
   });
 });
 
-describe('a connection that is renewed', () => {
-  /** Its second connection was answered, and the first one owes the answer to a vote. */
-  async function replacing() {
-    const sockets: Socket[] = [];
-    const replies: Record<string, string[]> = { eval: [JOINED, '', JOINED], ping: ['+PONG\r\n'] };
-    const scripted = await ScriptedRedis.start((command, socket) => {
-      if (!sockets.includes(socket)) sockets.push(socket);
-      if (isQuestion(command)) return ':1\r\n';
-      return replies[command[0]!]?.shift() ?? shakeHands(command);
-    });
-    closing({ close: () => scripted.stop() });
-    const count = (wanted: string) =>
-      scripted.commands.filter((command) => command[0] === wanted && !isQuestion(command)).length;
-    const driver = await NodeDriver.open(newNode(scripted.url));
-    await driver.join();
-    driver.node.renew!();
-    await eventually(() => expect(count('eval')).toBe(2));
-    const vote = driver.acquire(names, 'holder', ballotNow());
-    await eventually(() => expect(count('evalsha')).toBe(1));
-    sockets[1]!.write(JOINED);
-    await eventually(() => expect(count('ping')).toBe(2));
-    return { scripted, sockets, count, driver, vote };
-  }
-
-  it('takes over when the first one has answered everything: no release overtakes its vote', async () => {
-    const { scripted, sockets, count, driver, vote } = await replacing();
-    void driver.release(names, 'holder');
-    void driver.join();
-    await eventually(() => expect(count('eval')).toBe(3));
-    expect(count('evalsha')).toBe(1);
-    sockets[0]!.write(':1\r\n+PONG\r\n');
-    expect(await vote).toEqual({ kind: 'accepted' });
-    await eventually(() => expect([count('evalsha'), scripted.connections]).toEqual([2, 1]));
-    expect(driver.events).toEqual(['opened']);
-  });
-
-  it('writes what waits for the first one when the node is closed', async () => {
-    const { count, driver } = await replacing();
-    const released = driver.release(names, 'holder');
-    await driver.node.close();
-    await eventually(() => expect(count('evalsha')).toBe(2));
-    expect(await released).toMatchObject({ kind: 'failed', nothingWritten: false });
-  });
-
-  it('is reported as lost and made again where it leads to another server', async () => {
-    let joins = 0;
-    const scripted = await ScriptedRedis.start((command) => {
-      if (isQuestion(command)) return ':1\r\n';
-      if (command[0] === 'eval') return JOINED.replace('1a2b3c4d', `1a2b3c4${(joins += 1)}`);
-      return command[0] === 'ping' ? '+PONG\r\n' : shakeHands(command);
-    });
-    closing({ close: () => scripted.stop() });
-    const driver = await NodeDriver.open(newNode(scripted.url));
-    await driver.join();
-    driver.node.renew!();
-    await driver.untilEvents(3);
-    expect(driver.events).toEqual(['opened', expect.stringMatching(/^closed: /), 'opened']);
-  });
-});
-
 describe('a socket with two errors', () => {
   it('is one lost connection: nothing is thrown at the process', async () => {
     const { template, made } = recordedTemplate();

@@ -69,6 +69,11 @@ export class RedisLink implements ConnectionOwner {
     return this.#problem ?? this.#current?.problem ?? 'not connected yet';
   }
 
+  /** While there is a second connection no third one is made: it would write later requests before one that is held back does. */
+  get #hasSecond(): boolean {
+    return this.#successor !== undefined || this.#current?.isHeldBack === true;
+  }
+
   /** Whether connections, and the pauses before the next one, keep this process alive. */
   hold(isHeld: boolean): void {
     this.#holdsProcess = isHeld;
@@ -102,7 +107,7 @@ export class RedisLink implements ConnectionOwner {
   /** Makes a second connection, which takes over; at once where it is answered before the present one. */
   renew(): void {
     const { connection } = this;
-    if (connection === undefined || this.#successor !== undefined) return;
+    if (connection === undefined || this.#hasSecond) return;
     connection.heartbeat.isSilent = true;
     connection.ping();
     inModuleContext(() => this.#connect(true));
@@ -134,7 +139,7 @@ export class RedisLink implements ConnectionOwner {
 
   silent(connection: RedisConnection): void {
     if (connection !== this.#current) connection.drop('no answer');
-    else if (this.#successor === undefined && this.#timer === undefined) this.#connect();
+    else if (!this.#hasSecond && this.#timer === undefined) this.#connect();
     else this.#listener.stalled?.();
   }
 
