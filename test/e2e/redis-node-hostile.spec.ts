@@ -178,6 +178,36 @@ describe('a server that is no primary any more', () => {
   });
 });
 
+describe('a server that is asked which one has a slot', () => {
+  it('harms nobody by an odd answer: the next one is asked, and the last one is named', async () => {
+    const answers = [
+      '+OK',
+      ':1',
+      '*1|:1',
+      '*1|*0',
+      '*1|*3|:0|:16383|$-1',
+      '*1|*3|*0|*0|*0',
+      '-ERR no',
+      '*-1',
+    ];
+    const odd = [...answers];
+    server = await ScriptedRedis.start((command) =>
+      command[0] === 'cluster'
+        ? `${odd.shift()!.replaceAll('|', '\r\n')}\r\n`
+        : shakeHands(command),
+    );
+    const port = Number(new URL(server.url).port);
+    const cluster = answers.map(() => ({ host: '127.0.0.1', port }));
+    node = createRedisNode({ cluster }, { keyPrefix: '{lock}:' });
+    const reasons: string[] = [];
+    const driver = await NodeDriver.open(node, { connected: false });
+    Object.assign(driver, { unreachable: (message: string) => reasons.push(message) });
+    await eventually(() => expect(reasons).toHaveLength(1));
+    expect(odd).toEqual([]);
+    expect(reasons[0]).toContain(`127.0.0.1:${port}`);
+  });
+});
+
 describe('a server that accepts and closes', () => {
   it('is tried with growing pauses, without an event and without a crash', async () => {
     let times = 0;

@@ -1,5 +1,5 @@
-import { Cluster, Redis } from 'ioredis';
-import type { ClusterNode, ClusterOptions, RedisOptions } from 'ioredis';
+import { Redis } from 'ioredis';
+import type { Cluster, ClusterNode, RedisOptions } from 'ioredis';
 import { RedlockConfigError } from '../../core/errors.ts';
 import { checkOptionNames, kindOf } from '../../core/options/option-names.ts';
 import { errorMessage } from '../commands/node-failure.ts';
@@ -15,7 +15,7 @@ export interface RedisInstance {
 }
 
 /** A Redis Cluster as one node: some of its servers, and the options of the connections. */
-export interface ClusterNodeOptions extends RedisOptions, Pick<ClusterOptions, 'dnsLookup'> {
+export interface ClusterNodeOptions extends RedisOptions {
   /** The servers that are asked which one is the primary of the slot of the key prefix, which needs a hash tag. */
   readonly cluster: readonly Exclude<ClusterNode, string | number>[];
 }
@@ -106,13 +106,15 @@ export class ClientSource implements WireSource {
     this.#credentials = credentials;
     // The value is left out, because it may hold a password.
     const refused: Refusal = (shown, fix) => new RedlockConfigError(option, undefined, fix, shown);
-    const cluster = clusterOf(input);
+    const cluster = clusterOf(input, refused);
     if (cluster !== undefined && !/^[^{]*\{[^}]+\}/.test(keyPrefix)) {
       const fix = `give one with a hash tag, such as '{lock}:', so that all names lie on one server of the cluster (${option})`;
       throw new RedlockConfigError('keyPrefix', keyPrefix, fix);
     }
     this.#template =
-      cluster === undefined ? templateOf(input, refused) : templateOfCluster(cluster, refused);
+      cluster === undefined
+        ? templateOf(input, refused)
+        : templateOfOptions(cluster.options, refused);
     const options = this.#template.options as RedisOptions;
     if (cluster !== undefined) this.foundBy = 'cluster';
     else if (options.sentinels) this.foundBy = 'sentinel';
@@ -123,7 +125,7 @@ export class ClientSource implements WireSource {
     this.ignoredKeyPrefix = typeof options.keyPrefix === 'string' ? options.keyPrefix : '';
     this.#find =
       cluster !== undefined
-        ? findInCluster(cluster, keyPrefix)
+        ? findInCluster(this.#template, cluster.servers, keyPrefix)
         : this.foundBy === 'sentinel'
           ? findBySentinels(this.#template)
           : async (given) => ({ ...given, tls: withName(given.tls, this.host) });
@@ -226,25 +228,28 @@ function templateOfOptions(options: RedisOptions, refused: Refusal): RedisInstan
   return new Redis({ ...options, ...OVERRIDES, keyPrefix: options.keyPrefix });
 }
 
-function clusterOf(input: RedisNodeInput): Cluster | undefined {
+/** Some servers of a cluster, and the options of a connection to it. The first server stands for all in messages. */
+function clusterOf(input: RedisNodeInput, refused: Refusal) {
   if (typeof input !== 'object' || input === null) return undefined;
-  if ('isCluster' in input && input.isCluster === true) return input as unknown as Cluster;
-  const { cluster, ...options } = input as ClusterNodeOptions;
+  const isClient = 'isCluster' in input && input.isCluster === true;
+  const { cluster, ...given } = isClient
+    ? optionsOfClient(input as unknown as Cluster)
+    : (input as ClusterNodeOptions);
   if (!Array.isArray(cluster)) return undefined;
-  return new Cluster([...cluster], { ...options, redisOptions: options, lazyConnect: true });
+  const servers = cluster.map((node: ClusterNode): RedisOptions => {
+    const options = typeof node === 'number' ? { port: node } : node;
+    const own = typeof options === 'string' ? optionsOf(options, refused) : options;
+    return { port: 6379, ...own, host: own.host ?? 'localhost' };
+  });
+  for (const server of servers) checkServer(server, refused);
+  const { host, port, username, password } = servers[0] ?? {};
+  return { servers, options: { username, password, ...given, host, port, path: undefined } };
 }
 
-/** The first server of the cluster stands for all in messages. */
-function templateOfCluster(cluster: Cluster, refused: Refusal): RedisInstance {
-  const { redisOptions = {}, keyPrefix: ignored = redisOptions.keyPrefix } = cluster.options;
-  const [first] = (cluster as unknown as { readonly startupNodes: readonly ClusterNode[] })
-    .startupNodes;
-  const { host, port, username, password }: RedisOptions =
-    typeof first === 'string' ? optionsOf(first, refused) : Object(first);
-  checkServer({ host: host ?? 'localhost' }, refused);
-  const own = { ...(username && { username }), ...(password && { password }), ...redisOptions };
-  const options = { ...own, ...OVERRIDES, keyPrefix: ignored, host, port };
-  return new Redis({ ...options, path: undefined } as RedisOptions);
+function optionsOfClient(client: Cluster) {
+  const { redisOptions = {}, keyPrefix = redisOptions.keyPrefix, natMap } = client.options;
+  const { startupNodes } = client as unknown as { readonly startupNodes: readonly ClusterNode[] };
+  return { ...redisOptions, keyPrefix, natMap, cluster: startupNodes };
 }
 
 /** Messages show host and path, so neither may be a URL with a password. Without both, ioredis would connect to localhost. */

@@ -1,129 +1,122 @@
 import { Command } from 'ioredis';
-import type { Cluster, ClusterOptions, Redis, RedisOptions } from 'ioredis';
+import type { Redis, RedisOptions } from 'ioredis';
 import { errorMessage } from '../commands/node-failure.ts';
 import type { RedisInstance } from './client-source.ts';
-import { connectorFor, withName, type FindServer } from './server-socket.ts';
+import { connectorFor, withName, type FindServer, type Place } from './server-socket.ts';
 
 /** How long one server may take to say where the primary is. */
 const LOOKUP_TIMEOUT_MS = 1_000;
 
-/** The options of each connection of a lookup. */
-const ONE_CONNECTION = {
-  connectTimeout: LOOKUP_TIMEOUT_MS,
-  disconnectTimeout: 50,
-  keyPrefix: '',
-  Connector: connectorFor(async (options) => options),
-} satisfies RedisOptions;
-
-/** The options of a client that asks one Sentinel once. */
+/** The options of a client that asks one server once. */
 const ONE_QUESTION = {
-  ...ONE_CONNECTION,
   lazyConnect: true,
   enableReadyCheck: false,
   retryStrategy: () => null,
+  connectTimeout: LOOKUP_TIMEOUT_MS,
+  disconnectTimeout: 50,
+  commandTimeout: LOOKUP_TIMEOUT_MS,
   protocol: 2,
   replyMapping: 'legacy',
-  commandTimeout: LOOKUP_TIMEOUT_MS,
+  keyPrefix: '',
+  Connector: connectorFor(async (options) => options),
   sentinels: undefined,
   path: undefined,
   db: 0,
 } satisfies RedisOptions;
 
-/** Finds the primary of the moment by its Sentinels. They take turns in being asked first, because one of them may be frozen. */
+/** Servers that may know where the primary is, and what they are asked. */
+interface Lookup {
+  readonly servers: readonly Place[];
+  readonly question: readonly [command: string, ...words: string[]];
+  /** What they ask of a client. @default what the primary does */
+  readonly access?: Pick<RedisOptions, 'tls' | 'username' | 'password'>;
+  /** Finds the host and the port in the answer, which may be anything. */
+  readonly read: (answer: unknown) => readonly unknown[];
+  /** What one of them does not know. */
+  readonly unknown: string;
+}
+
+/** Finds the primary of the moment by its Sentinels. */
 export function findBySentinels(template: RedisInstance): FindServer {
+  const { sentinels = [], name, ...options } = template.options as RedisOptions;
+  const { sentinelTLS: tls, sentinelUsername: username, sentinelPassword: password } = options;
+  return findByAsking(template, {
+    servers: sentinels.map(({ host, port = 26379, family }) => ({ host, port, family })),
+    question: ['sentinel', 'get-master-addr-by-name', name!],
+    access: { tls, username, password },
+    read: listOf,
+    unknown: `the primary of the name ${name}`,
+  });
+}
+
+/** Finds the server of a cluster that is the primary of the slot of `keyPrefix`. @param servers some of the cluster */
+export function findInCluster(
+  template: RedisInstance,
+  servers: readonly Place[],
+  keyPrefix: string,
+): FindServer {
+  const slot = new Command('get', [keyPrefix]).getSlot();
+  return findByAsking(template, {
+    servers: servers.map(({ host, port }) => ({ host, port })),
+    question: ['cluster', 'slots'],
+    read: (answer) => {
+      const ranges = listOf(answer).map(listOf);
+      const range = ranges.find(([first, last]) => Number(first) <= slot && slot <= Number(last));
+      return listOf(range?.[2]);
+    },
+    unknown: `the primary of slot ${slot}, that of ${keyPrefix}`,
+  });
+}
+
+function listOf(answer: unknown): readonly unknown[] {
+  return Array.isArray(answer) ? answer : [];
+}
+
+/** Asks the servers until one knows. They take turns in being asked first, because one of them may be frozen. */
+function findByAsking(template: RedisInstance, lookup: Lookup): FindServer {
+  const { servers, question, access, read, unknown } = lookup;
+  const { natMap } = template.options as RedisOptions;
   let searches = 0;
   return async (options, signal) => {
-    const { sentinels = [], name, natMap, sentinelTLS } = template.options as RedisOptions;
-    const { sentinelUsername, sentinelPassword } = template.options as RedisOptions;
-    const first = searches++ % sentinels.length;
+    const first = searches++ % servers.length;
     let problem = '';
-    for (const { host, port = 26379, family } of [
-      ...sentinels.slice(first),
-      ...sentinels.slice(0, first),
-    ]) {
+    for (const server of [...servers.slice(first), ...servers.slice(0, first)]) {
       if (signal.aborted) break;
-      const tls = withName(sentinelTLS, host);
-      const own = { host, port, family, tls, username: sentinelUsername };
-      const client = template.duplicate({
-        ...ONE_QUESTION,
-        ...own,
-        password: sentinelPassword,
-      }) as Redis;
-      const found = await ask(client, signal, (each) =>
-        each.call('sentinel', ['get-master-addr-by-name', name!]),
-      );
-      const [ip, itsPort] = Array.isArray(found) ? (found as string[]) : [];
-      if (ip !== undefined) {
-        const address = `${ip}:${itsPort}`;
+      const { tls, username, password } = access ?? options;
+      const own = { ...server, tls: withName(tls, server.host), username, password };
+      const client = template.duplicate({ ...ONE_QUESTION, ...own }) as Redis;
+      const answer = await ask(client, signal, question);
+      const [host, port] = read(answer);
+      if (typeof host === 'string' && host !== '') {
+        const address = `${host}:${port as number}`;
         const mapped = typeof natMap === 'function' ? natMap(address) : natMap?.[address];
-        const place = mapped ?? { host: ip, port: Number(itsPort) };
+        const place = mapped ?? { host, port: Number(port) };
         return { ...place, family: options.family, tls: withName(options.tls, place.host) };
       }
-      problem =
-        found instanceof Error
-          ? `failed to connect to sentinel ${host}:${port} because ${errorMessage(found)}`
-          : `connected to sentinel ${host}:${port}, but it knows no master of the name ${name}`;
+      const why = answer instanceof Error ? errorMessage(answer) : `does not know ${unknown}`;
+      problem = `${server.host}:${server.port}, which was asked for the primary: ${why}`;
     }
     throw new Error(problem);
   };
 }
 
 /** Resolves to the answer, or to the error. */
-async function ask<Client extends Redis | Cluster>(
-  client: Client,
+async function ask(
+  client: Redis,
   signal: AbortSignal,
-  question: (client: Client) => Promise<unknown>,
+  [command, ...words]: Lookup['question'],
 ): Promise<unknown> {
   const end = () => client.disconnect();
   let cause: unknown;
-  const failed = (error: Error & { readonly lastNodeError?: Error }) => {
-    cause ??= error.lastNodeError ?? error;
-  };
-  client.on('error', failed);
+  client.on('error', (error: unknown) => (cause ??= error));
   signal.addEventListener('abort', end);
   try {
     await client.connect();
-    return await question(client);
+    return await client.call(command, words);
   } catch (error) {
     return cause ?? error;
   } finally {
     signal.removeEventListener('abort', end);
     end();
   }
-}
-
-/** The options of a client of a cluster that looks once: no other try, no other command. */
-const ONE_LOOK: ClusterOptions = {
-  lazyConnect: true,
-  clusterRetryStrategy: () => null,
-  enableReadyCheck: false,
-  slotsRefreshTimeout: LOOKUP_TIMEOUT_MS,
-  slotsRefreshInterval: 0,
-  keyPrefix: '',
-  scripts: {},
-};
-
-/**
- * Finds the server that is the primary of the slot of `keyPrefix`, as a client of the cluster sees it that is made for this look.
- *
- * @param cluster only duplicated
- */
-export function findInCluster(cluster: Cluster, keyPrefix: string): FindServer {
-  const slot = new Command('get', [keyPrefix]).getSlot();
-  return async ({ username, password, tls, family }, signal) => {
-    const given = { ...cluster.options.redisOptions, username, password, tls };
-    const redisOptions: RedisOptions = { ...given, ...ONE_CONNECTION };
-    const lookup = cluster.duplicate([], { ...ONE_LOOK, redisOptions });
-    const found = await ask(lookup, signal, async ({ slots }) => {
-      const name = slots[slot]?.[0];
-      const isIt = ({ options }: Redis) => `${options.host}:${options.port}` === name;
-      return lookup.nodes('master').find(isIt)?.options;
-    });
-    if (found instanceof Error)
-      throw new Error(`no server of the cluster answered: ${errorMessage(found)}`);
-    if (found === undefined)
-      throw new Error(`no server of the cluster has slot ${slot}, that of ${keyPrefix}`);
-    const { host, port } = found as RedisOptions;
-    return { host, port, family, tls: withName(tls, host) };
-  };
 }

@@ -31,6 +31,7 @@ describe('the address', () => {
     [{ cluster: [{ host: 'h', port: 7 }, { host: 'i' }], password: 'hunter2' }, 'cluster at h:7'],
     [new Cluster(['redis://:hunter2@h:7'], { lazyConnect: true }), 'cluster at h:7'],
     [new Cluster([{ host: 'h' }], { lazyConnect: true }), 'cluster at h:6379'],
+    [new Cluster([7000], { lazyConnect: true }), 'cluster at localhost:7000'],
   ])('of %p is %s, without credentials', (input, address) => {
     const source = new ClientSource(input as string, { keyPrefix: '{lock}:' });
     expect(source.address).toBe(address);
@@ -155,6 +156,8 @@ describe('refused', () => {
     ].map((input) => [{ host: 'h', ...input }, /sentinels: give .* name: 'mymaster'/]),
     [{ sentinels: [{ host: 'hunter2@h' }], name: 'm' }, /wrong host/],
     [{ cluster: 'redis://:hunter2@h' }, /an object without a host/],
+    [{ cluster: [] }, /an object without a host/, '{lock}:'],
+    [{ cluster: [{ host: 'hunter2@h' }] }, /wrong host/, '{lock}:'],
     ...['lock:', '{}lock:', '{}{lock}:', 'lock}{:'].flatMap((keyPrefix) =>
       [{ cluster: [{ host: 'h' }] }, new Cluster(['h:1'], { lazyConnect: true })].map((input) => [
         input,
