@@ -59,13 +59,17 @@ export class KeyTurn {
     return wasInLine;
   }
 
-  /** Gives back what nodes keep for callers here, and the place of this process. */
   passOn(): void {
     const wasInRow = this.isInRow;
-    if (!this.pass() && !wasInRow) return;
-    const { options, mark, clock, allBits } = this.#nodes;
-    const names = new NodeNames(options.keyPrefix, [this.#key.key]);
-    const request = { names, holder: `#${mark}`, granted: true, pass: true };
-    this.#nodes.release(allBits, request, clock.nowMs);
+    if (this.pass() || wasInRow) leaveLine(this.#nodes, this.#key.key, this.#nodes.allBits);
   }
+}
+
+/** Gives back what these nodes, as bits, keep for callers here, and the place of this process. */
+export function leaveLine(nodes: NodeSet, key: string, at: number): void {
+  const { options, mark, clock } = nodes;
+  const names = new NodeNames(options.keyPrefix, [key]);
+  const request = { names, holder: `#${mark}`, granted: true, pass: true };
+  // It is not repeated, or it would take away a place of later. A node that it did not reach names this process, which leaves then.
+  nodes.release(at, request, clock.nowMs);
 }

@@ -5,7 +5,7 @@ import type { NodeSet } from '../nodes/node-set.ts';
 import type { FailedAttempt } from '../voting/attempt.ts';
 import { jitterMs } from './back-off.ts';
 import { KeyLine, type Waiter } from './key-line.ts';
-import { KeyTurn } from './key-turn.ts';
+import { KeyTurn, leaveLine } from './key-turn.ts';
 import { POLL_MS, type ForeignHolder, type QueuedKey } from './queue-place.ts';
 
 /** Everything this process knows of one key, and who waits for it. */
@@ -160,13 +160,14 @@ export class Keys implements LockedKeys {
     }
   }
 
-  /** See LockNodeListener. A process that has left the line has passed its turn on by doing so. */
+  /** See LockNodeListener. Where nobody here uses the key any more, the node keeps it for nobody. */
   turn(session: NodeSession, lockName: string, keptMs: number): void {
     const key = lockName.slice(this.#nodes.options.keyPrefix.length);
-    const { trying, turn } = this.#records.get(key) ?? {};
-    if (trying !== undefined) return;
-    if (keptMs > 0) turn?.place?.standBy(keptMs);
-    else turn?.place?.turn(session);
+    const record = this.#records.get(key);
+    const place = record?.trying === undefined ? record?.turn?.place : undefined;
+    if (keptMs > 0) place?.standBy(keptMs);
+    else if (record === undefined) leaveLine(this.#nodes, key, 1 << session.index);
+    else place?.turn(session);
   }
 
   /** A node reports turns from now on. It may have given one before that went to the next in line. */

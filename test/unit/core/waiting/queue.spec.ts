@@ -61,6 +61,28 @@ describe('a place in line', () => {
   });
 });
 
+describe('a turn for a process in which nobody waits any more', () => {
+  it('goes to the next one at once, where the message that it left did not arrive', async () => {
+    const cluster = await newCluster(1);
+    const options = { wait: '1m', latencyMs: 20 } as const;
+    const [holder, left, next] = [
+      await cluster.process(options),
+      await cluster.process(options),
+      await cluster.process(options),
+    ];
+    const lock = await cluster.settle(holder.redlock.acquire('a'));
+    left.nodes[0]!.failNext('lose-request', { command: 'release' });
+    await cluster.failure(left.redlock.acquire('a', { wait: 200 }));
+    const granted = next.redlock.acquire('a').then(() => cluster.nowMs);
+    await cluster.advance(100);
+    expect(queuesOf(cluster)).toEqual([2]);
+    const releasedAtMs = cluster.nowMs;
+    void lock.release();
+    // The lock is kept for 160 ms, since the servers are 20 ms away.
+    expect((await cluster.settle(granted)) - releasedAtMs).toBeLessThan(100);
+  });
+});
+
 describe('the look after a turn that nobody takes', () => {
   it('is not put off by an answer of before that turn', async () => {
     const cluster = await newCluster(1);
