@@ -46,11 +46,12 @@ class Joining extends Alarm {
    * - `pausing`: it said no, or has forgotten again that it was joined: it is asked when the pause is over.
    */
   state: 'idle' | 'asked' | 'pausing' = 'idle';
+  askedAtMs = 0;
   /** The joins in a row that failed. */
   failures = 0;
   /** The times in a row that the node forgot that it was joined, before it voted. */
   forgotten = 0;
-  /** The votes that are asked again once the node has been joined. */
+  /** The votes that are asked once the node has been joined. */
   readonly waiting: VoteCollector[] = [];
 }
 
@@ -125,10 +126,19 @@ export class NodeSession implements LockNodeListener {
     this.node.open(this, this.#service.linkSettings);
   }
 
-  /** Asks for a vote, and returns whether that leaves with the next flush. The answer comes at once when it can't be asked. */
+  /**
+   * Asks for a vote, and returns whether that leaves with the next flush. It waits for the answer to a join, which is a moment away
+   * unless it is overdue. The answer comes at once when it can't be asked.
+   */
   ask(collector: VoteCollector, nowMs: number): boolean {
     const { isOverloaded } = this.connection;
     if (this.state === 'voting' && !isOverloaded) return this.#send(collector, nowMs, false);
+    const { state, askedAtMs, waiting } = this.#joining;
+    const dueMs = askedAtMs + this.#service.options.acquire.nodeTimeoutMs;
+    if (this.state === 'joining' && state === 'asked' && nowMs < dueMs && !isOverloaded) {
+      waiting.push(collector);
+      return false;
+    }
     const refusal = isOverloaded
       ? failure('overloaded', `${MAX_OPEN_VOTES} earlier requests are unanswered`)
       : failure('unreachable', this.health.problem);
@@ -275,8 +285,9 @@ export class NodeSession implements LockNodeListener {
     } else if (tookMs !== undefined) {
       this.roundTripMs = tookMs;
       if (reply.kind === 'quarantined') this.votesAtMs = nowMs + reply.remainingMs;
-      // An extension need not look at what says that it was joined.
-      if (vote === 'acquire') this.#joining.forgotten = 0;
+      // An extension looks at what says that it was joined only where a key is missing.
+      const isRecreated = reply.kind === 'extended' && reply.recreated > 0;
+      if (vote === 'acquire' || isRecreated) this.#joining.forgotten = 0;
       const did = reply.kind === 'accepted' || reply.kind === 'extended' ? vote : undefined;
       const isNews = this.health.faults > 0 || this.health.reported !== 'joined';
       if (isNews && this.state === 'voting') this.health.works(did);
@@ -308,6 +319,7 @@ export class NodeSession implements LockNodeListener {
     const joining = this.#joining;
     if (joining.state === 'asked') return;
     joining.state = 'asked';
+    joining.askedAtMs = this.#service.clock.nowMs;
     const connection = this.connection;
     const { join } = this.#service.linkSettings;
     this.node.join(join, (reply) => {
