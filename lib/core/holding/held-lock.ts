@@ -91,8 +91,7 @@ export class HeldLock implements KeyLock {
   start(token?: FencingToken): void {
     this.#token = token;
     this.#state = 'held';
-    const { extend, ttlMs } = this.call.settings;
-    this.#lease.watch(extend ? this.grant.startedAtMs + ttlMs / 3 : undefined);
+    this.#lease.watch(this.call.settings.extend);
   }
 
   /** Watches it before `start`: it can be lost, and is not extended. */

@@ -16,7 +16,7 @@ const LONG_HOLD_TTLS = 10;
  * Keeps the validity of one held lock: extends it at a third of the ttl, and calls `lost` before it ends.
  *
  * The deadline is local and monotonic, whatever the nodes do or don't answer. An extension without a quorum is unknown,
- * neither lost nor renewed: the old validity stands, and it is tried again, paced, while time is left.
+ * neither lost nor extended: the old validity stands, and it is tried again, paced, while time is left.
  */
 export class Lease extends Deadline {
   validUntilMs: number;
@@ -62,10 +62,11 @@ export class Lease extends Deadline {
     );
   }
 
-  /** Reports from now on the loss when validity ends, and extends by itself: first at `extendAtMs`, if ever. */
-  watch(extendAtMs = Number.POSITIVE_INFINITY): void {
-    this.#nextExtensionMs = extendAtMs;
-    this.#keeps = extendAtMs !== Number.POSITIVE_INFINITY;
+  /** Reports from now on the loss when validity ends. @param keeps it extends the lock by itself, too */
+  watch(keeps = false): void {
+    const { grant, call } = this.#lock;
+    this.#keeps = keeps;
+    if (keeps) this.#nextExtensionMs = grant.startedAtMs + call.settings.ttlMs / 3;
     this.#arm();
   }
 
