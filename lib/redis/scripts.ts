@@ -123,9 +123,9 @@ end
 return 1
 `);
 
-/** Renew a held lock; a missing key is set again where no newer ballot was accepted and the node may vote. */
+/** Extend a held lock; a missing key is set again where no newer ballot was accepted and the node may vote. */
 export const EXTEND = defineScript(`
--- EXTEND: renew every lock of o for ttlMs, all or none. Never shortens.
+-- EXTEND: extend every lock of o for ttlMs, all or none. Never shortens.
 -- KEYS: marker lock1 floor1 [lock2 floor2 ...]
 -- ARGV: T (the granted ballot, 16 digits), holder o, ttlMs
 -- marker, start, floor and lock as in ACQUIRE; a lock that is kept for somebody is missing.
@@ -172,7 +172,7 @@ for i = 2, #K, 2 do
   if not values[i] or F < T then
     call('PSETEX', K[i + 1], math.max(keep, floorLeft), A[1] .. ' ' .. A[1])
   elseif floorLeft >= 0 and floorLeft < keep then
-    call('PEXPIRE', K[i + 1], keep) -- needs no memory: a server that has none left still renews
+    call('PEXPIRE', K[i + 1], keep) -- needs no memory: a server that has none left still extends
   end
   if not values[i] then call('PSETEX', K[i], ttl, holder)
   elseif lockLeft ~= -1 and lockLeft < ttl then call('PEXPIRE', K[i], ttl) end
