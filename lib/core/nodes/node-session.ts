@@ -349,6 +349,8 @@ export class NodeSession implements LockNodeListener {
     this.connection.server = server;
     this.votesAtMs = nowMs + quarantineMs;
     this.#outbox.flush();
+    // A lock that was asked for before this server came would count as one that the server before it granted.
+    if (upMs !== undefined) this.#failWaiting('another server answers at this address now');
     // A vote that ended meanwhile has been released, and must not arrive after its release.
     for (const collector of this.#joining.waiting.splice(0))
       if (!collector.ended) this.#send(collector, this.#service.clock.nowMs, true);

@@ -37,3 +37,17 @@ describe('a server that has lost its data', () => {
     expect(await cluster.failure(lock.extend())).toMatchObject({ waitedMs: 0 });
   });
 });
+
+describe('a server that takes the place of another one', () => {
+  it('is asked for no vote of before: its lock would count as one that the other server gave', async () => {
+    const { cluster, redlock, node } = await newProcess({ wait: 1_000 }, 1);
+    await cluster.advance(1_000);
+    const join = node.join.bind(node);
+    node.join = (request, settle) =>
+      join(request, (reply) => settle(reply.kind === 'joined' ? { ...reply, upMs: 500 } : reply));
+    cluster.servers[0]!.flush();
+    const lock = await cluster.settle(redlock.acquire('a'));
+    await cluster.settle(lock.extend());
+    expect(lock.isHeld).toBe(true);
+  });
+});
