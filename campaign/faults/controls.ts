@@ -155,7 +155,7 @@ export const CONTROLS: readonly Control[] = [
     schedule: 'servers stopped for long',
     caughtBy: ['broken-promise', 'wrong-node-report'],
     file: 'lib/redis/connection/redis-link.ts',
-    find: 'if (this.#successor === undefined && this.#timer === undefined) this.#connect();',
+    find: 'if (!this.#hasSecond && this.#timer === undefined) this.#connect();',
     replace: "if (!this.#isClosed) connection.drop('silent');",
   }),
   broken('no-admission', {
