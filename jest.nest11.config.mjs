@@ -13,6 +13,7 @@ const SAME_ON_EVERY_NEST = [
   '<rootDir>/test/contract/(batches|memory-lock-node)\\.spec\\.ts$',
   '<rootDir>/test/docs/',
   '<rootDir>/test/fencing/(?!http-|redis-)',
+  '<rootDir>/test/jobs/(?!fenced-job)',
   '<rootDir>/test/package/(?!readme\\.nest11)',
   '<rootDir>/test/regressions/',
   '<rootDir>/test/security/holders\\.spec\\.ts$',

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { parseSource, resolveRelative, type SourceFile } from './source-file.ts';
 
-const ENTRIES = ['', 'fencing/', 'postgres/', 'telemetry/', 'terminus/', 'testing/'].map(
+const ENTRIES = ['', 'fencing/', 'jobs/', 'postgres/', 'telemetry/', 'terminus/', 'testing/'].map(
   (folder) => `${folder}index.d.ts`,
 );
 

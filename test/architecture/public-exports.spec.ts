@@ -10,6 +10,7 @@ const ENTRIES: readonly (readonly [path: string, page: string, load: () => Promi
     'nestjs-fenced-lock/fencing',
     () => import('../../lib/fencing/index.ts'),
   ],
+  ['lib/jobs/index.ts', 'nestjs-fenced-lock/jobs', () => import('../../lib/jobs/index.ts')],
   [
     'lib/postgres/index.ts',
     'nestjs-fenced-lock/postgres',

@@ -36,6 +36,17 @@ const LAYERS: Readonly<Record<string, Layer>> = {
     files: ['core/', 'redis/', 'fencing/fence.ts', 'fencing/fencing-token-header.ts'],
     packages: ['node:', ...NEST_PACKAGES],
   },
+  // The decorators of parameters and what Nest injects, but no lock.
+  jobs: {
+    files: [
+      'core/errors.ts',
+      'core/fencing-token.ts',
+      'fencing/fence.ts',
+      'nest/fenced/fenced-metadata.ts',
+      'nest/fenced/lock-parameters.ts',
+    ],
+    packages: ['node:'],
+  },
   telemetry: { files: ['core/', 'nest/telemetry.ts'], packages: OPTIONAL.telemetry },
   terminus: {
     files: ['nest/lock.service.ts'],

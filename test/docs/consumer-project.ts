@@ -46,6 +46,7 @@ const COMPILER_OPTIONS = {
 const ENTRIES = `
 export * as main from '${NAME}';
 export * as fencing from '${NAME}/fencing';
+export * as jobs from '${NAME}/jobs';
 export * as telemetry from '${NAME}/telemetry';
 export * as postgres from '${NAME}/postgres';
 export * as terminus from '${NAME}/terminus';

@@ -6,6 +6,7 @@ import { ConflictException, Controller, Get, Inject, Injectable, Logger, Module,
 import { Cron } from '@nestjs/schedule';
 import { HealthCheck } from '@nestjs/terminus';
 import { Test } from '@nestjs/testing';
+import type { Job } from 'bullmq';
 import { Redis } from 'ioredis';
 import { Pool, type PoolClient } from 'pg';
 import { Transactional, TransactionHost } from '@nestjs-cls/transactional';
@@ -17,6 +18,7 @@ import {
 import {
   Fence, isStaleTokenError, postgresFence, postgresTokenSource, redisFence, sqliteFence, type RedisFence,
 } from 'nestjs-fenced-lock/fencing';
+import { FencedJob, jobToken, leaseToken, revisionToken, type EtcdKey, type KubernetesLease } from 'nestjs-fenced-lock/jobs';
 import { openTelemetry } from 'nestjs-fenced-lock/telemetry';
 import { assertFenceConformance, createFencingToken, createMemoryNodes, occupy, fenceConformance, MemoryLockNode, MemoryLockServer, type FenceStore } from 'nestjs-fenced-lock/testing';
 declare const nodes: MemoryLockNode[];

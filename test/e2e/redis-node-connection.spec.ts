@@ -6,7 +6,7 @@ import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
 import type { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { eventually } from '../support/eventually.ts';
 import { NodeDriver, ballotNow } from '../support/node-driver.ts';
-import { bulk, isQuestion, JOINED, ScriptedRedis, shakeHands } from '../support/scripted-redis.ts';
+import { bulk, ScriptedRedis, shakeHands } from '../support/scripted-redis.ts';
 import { startRedisServers } from '../support/redis-servers/index.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
 import { useClosing } from '../support/use-redlocks.ts';

@@ -1,4 +1,4 @@
-import { Inject } from '@nestjs/common';
+import { Inject, type InjectionToken } from '@nestjs/common';
 import { FencedUsageError } from '../../core/errors.ts';
 import type { Caller } from '../../core/events.ts';
 import { FENCED_RUNNER, RUNNER_PROPERTY } from '../redlock.constants.ts';
@@ -79,26 +79,33 @@ export function copyAppearance(original: object, wrapper: object): void {
 }
 
 /**
- * Makes Nest hand the application's runner to every instance of a class, so that an application without the module fails
+ * Makes Nest hand a provider of the application to every instance of a class, so that an application without it fails
  * at boot. It is a hidden property of the instance: a Proxy around that hands it on, nothing of the user's is overwritten, and
  * nothing shows up in logs or comparisons.
+ *
+ * @param property Nest prints its description where there is no such provider
  */
-export function injectRunner(target: object): void {
-  if (Object.hasOwn(target, RUNNER_PROPERTY)) return;
-  const runners = new WeakMap<object, FencedRunner>();
-  Object.defineProperty(target, RUNNER_PROPERTY, {
+export function injectHidden(target: object, property: symbol, provider: InjectionToken): void {
+  if (Object.hasOwn(target, property)) return;
+  const injected = new WeakMap<object, unknown>();
+  Object.defineProperty(target, property, {
     configurable: true,
     enumerable: false,
     get(this: object) {
-      return runners.get(this);
+      return injected.get(this);
     },
-    set(this: object, runner: FencedRunner) {
-      const hidden = { value: runner, writable: true, configurable: true };
+    set(this: object, value: unknown) {
+      const hidden = { value, writable: true, configurable: true };
       // A frozen instance takes none.
-      if (!Reflect.defineProperty(this, RUNNER_PROPERTY, hidden)) runners.set(this, runner);
+      if (!Reflect.defineProperty(this, property, hidden)) injected.set(this, value);
     },
   });
-  Inject(FENCED_RUNNER)(target, RUNNER_PROPERTY);
+  Inject(provider)(target, property);
+}
+
+/** Makes Nest hand the application's runner to every instance of a class. */
+export function injectRunner(target: object): void {
+  injectHidden(target, RUNNER_PROPERTY, FENCED_RUNNER);
 }
 
 /** Finds nothing while the constructor runs, nor ever when Nest did not build the instance. */

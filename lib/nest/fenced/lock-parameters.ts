@@ -11,7 +11,7 @@ const SIGNAL_PARAMETERS = Symbol.for('nestjs-fenced-lock/signal-parameters');
 export type FencingToken = Token;
 
 /**
- * Marks the parameter of a method under `@Fenced` that receives the fencing token. What a caller passes there is
+ * Marks the parameter of a method under `@Fenced` or `@FencedJob` that receives the fencing token. What a caller passes there is
  * replaced. Declare it last, with {@link fencingToken} as its default: callers leave it out, and the method never sees undefined.
  *
  * @example
@@ -90,6 +90,16 @@ export function lockParametersOf(target: object, propertyKey: string | symbol): 
     tokenParameters: indicesOf(TOKEN_PARAMETERS, target, propertyKey),
     signalParameters: indicesOf(SIGNAL_PARAMETERS, target, propertyKey),
   };
+}
+
+/** Takes the parameters for the token of a job: a lock around the method fills in none of them, and none of them needs a lock. */
+export function takeTokenParameters(
+  target: object,
+  propertyKey: string | symbol,
+): readonly number[] {
+  const { tokenParameters } = lockParametersOf(target, propertyKey);
+  Reflect.deleteMetadata(TOKEN_PARAMETERS, target, propertyKey);
+  return tokenParameters;
 }
 
 function indicesOf(kind: symbol, target: object, propertyKey: string | symbol): readonly number[] {
