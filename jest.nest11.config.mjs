@@ -4,16 +4,17 @@ import swc from './swc.cjs';
 // The same specs, compiled to CommonJS, against Nest 11 and ioredis 5 from test/nest11.
 const { extensionsToTreatAsEsm: _, ...rest } = base;
 
-// What is the same beside every Nest and every ioredis, because it loads neither: the core with nodes in memory, the fences of
-// databases, which import no driver, and the sample; and what happens after Nest has called the wrapper of a method: claims,
+// What is the same beside every Nest and every ioredis, because it loads neither: the core with nodes in memory, the fences of and
+// locks in databases, which import no driver, and the sample; and what happens after Nest has called the wrapper of a method: claims,
 // errors, outcomes, keys. The scripts of a batch run on the server, whichever client sent them. Two of the wrong stores do touch
 // Nest and ioredis; the right ones beside them (http-receiver, redis-fence) stay.
 const SAME_ON_EVERY_NEST = [
   '<rootDir>/sample/test/',
-  '<rootDir>/test/contract/(batches|memory-lock-node)\\.spec\\.ts$',
+  '<rootDir>/test/contract/(batches|memory-lock-node|postgres-lock-node)\\.spec\\.ts$',
   '<rootDir>/test/docs/',
   '<rootDir>/test/fencing/(?!http-|redis-)',
   '<rootDir>/test/jobs/(?!fenced-job)',
+  '<rootDir>/test/postgres/',
   '<rootDir>/test/package/(?!readme\\.nest11)',
   '<rootDir>/test/regressions/',
   '<rootDir>/test/security/holders\\.spec\\.ts$',
