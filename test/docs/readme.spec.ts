@@ -125,7 +125,7 @@ describe('docs/quick-start.md', () => {
     const { AppModule } = await project.load('app.module.ts');
     const { ReportController } = await project.load('report.controller.ts');
     const app = await start(AppModule);
-    await expect(app.get(ReportController).build('monday')).resolves.toBe('report of monday');
+    await expect(app.get(ReportController).build('monday')).resolves.toBe('report for monday');
     const { rows } = await database.pool.query('SELECT * FROM report');
     expect(rows).toEqual([{ day: 'monday', author: process.pid }]);
     const log = jest.spyOn(console, 'error').mockReturnValue();

@@ -96,6 +96,10 @@ export const SHAPES: Readonly<Record<string, string>> = {
   '@mikro-orm/core': `{
   class MikroORM { readonly em: any }
 }`,
+  '@nestjs/config': `{
+  class ConfigModule {}
+  class ConfigService { getOrThrow<Value>(name: string): Value }
+}`,
   postgres: `{
   interface TransactionSql { unsafe(text: string, parameters: unknown[]): Promise<Record<string, unknown>[]> }
   interface Sql { begin<Result>(options: string, work: (tx: TransactionSql) => Promise<Result>): Promise<Result> }
