@@ -3,15 +3,19 @@ import { SchedulerRegistry } from '@nestjs/schedule';
 import { Test } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { Redis } from 'ioredis';
+import { execFile } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import type { Pool } from 'pg';
 import type { LockService } from '../../lib/index.ts';
 import { postgresFence } from '../../lib/fencing/index.ts';
+import { postgresNode } from '../../lib/postgres/index.ts';
 import { closeAll, closeLater, silentLogger } from '../nest/support/applications.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
 import { eventually } from '../support/eventually.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
+import { useRedlocks } from '../support/use-redlocks.ts';
 import {
   removeProjects,
   runTests,
@@ -25,6 +29,7 @@ afterAll(removeProjects);
 
 const OWN_FENCE = readPage('docs/internals/own-fence.md');
 const QUICK_START = readPage('docs/quick-start.md');
+const WITHOUT_REDIS = readPage('docs/without-redis.md');
 
 const database = usePostgres(async (pool) => {
   await pool.query(postgresFence(pool).ddl());
@@ -132,6 +137,61 @@ describe('docs/quick-start.md', () => {
     // It throws without a listener, and would end the process.
     expect(pool.emit('error', new Error('PostgreSQL restarts'))).toBe(true);
     log.mockRestore();
+  });
+});
+
+describe('docs/without-redis.md', () => {
+  const openRedlock = useRedlocks();
+  const role = `reader_${process.pid}`;
+  let project: ConsumerProject;
+  let pool: Pool;
+  beforeAll(async () => {
+    project = await writePrograms(WITHOUT_REDIS.path);
+    const [, script] = /^node -p "(.+)" > locks.sql$/m.exec(WITHOUT_REDIS.text)!;
+    const printing = promisify(execFile)(process.execPath, ['-p', script!], {
+      cwd: project.folder,
+    });
+    await database.pool.query((await printing).stdout);
+    const [grant] = /GRANT .+ TO /.exec(WITHOUT_REDIS.text)!;
+    await database.pool.query(`CREATE ROLE ${role} LOGIN PASSWORD 'secret'`);
+    await database.pool.query(`${grant}${role}; GRANT SELECT, UPDATE ON seat TO ${role}`);
+    await database.pool.query("INSERT INTO seat VALUES ('16A'), ('16B')");
+    const url = new URL(database.url);
+    Object.assign(url, { username: role, password: 'secret' });
+    process.env.DATABASE_URL = url.href;
+    ({ pool } = await project.load('database.ts'));
+    process.env.DATABASE_URL = database.url;
+  });
+  afterAll(async () => {
+    await pool.end();
+    await database.pool.query(`DROP OWNED BY ${role}; DROP ROLE ${role}`);
+  });
+
+  it.each(['once', 'twice'])(
+    'has an application that boots with the rights and the tables of the page, and books a seat: %s',
+    async (times) => {
+      const { AppModule } = await project.load('app.module.ts');
+      const { SeatService } = await project.load('seat.service.ts');
+      const seats = (await start(AppModule)).get(SeatService);
+      seats.charge = async () => undefined;
+      const outcome = times === 'once' ? 'booked' : 'not free';
+      await expect(seats.book('16A', 'ana')).resolves.toBe(outcome);
+    },
+  );
+
+  it('has a lock that is the claim: the next one has the late write of the holder before rejected', async () => {
+    const { AppModule } = await project.load('app.module.ts');
+    const { SeatService } = await project.load('seat.service.ts');
+    const seats = (await start(AppModule)).get(SeatService);
+    const rival = await openRedlock([postgresNode(database.pool)]);
+    seats.charge = async () => {
+      const end = 'UPDATE redlock_lease SET valid_until = clock_timestamp() WHERE resource = $1';
+      await database.pool.query(end, ['lock:seat:16B']);
+      await rival.acquire('seat:16B');
+    };
+    await expect(seats.book('16B', 'ana')).rejects.toMatchObject({ code: 'STALE_TOKEN' });
+    const { rows } = await database.pool.query("SELECT customer FROM seat WHERE id = '16B'");
+    expect(rows).toEqual([{ customer: null }]);
   });
 });
 
