@@ -1,5 +1,5 @@
 import 'reflect-metadata';
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import type { PGlite } from '@electric-sql/pglite';
 import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
@@ -20,8 +20,8 @@ afterAll(() => lite.close());
 @Injectable()
 class Seats {
   constructor(
-    readonly fence: Fence,
-    readonly locks: LockService,
+    @Inject(Fence) readonly fence: Fence,
+    @Inject(LockService) readonly locks: LockService,
   ) {}
 }
 
