@@ -52,12 +52,10 @@ BEGIN
     WHERE each->>'do' IN ('acquire', 'wait') AND NOT EXISTS (SELECT FROM redlock_lease AS known WHERE known.resource = wanted.resource)
     ORDER BY 1
     ON CONFLICT DO NOTHING;
-  IF calls @? '$[*] ? (@.do == "extend" || @.do == "release" || @.do == "wait")' THEN
-    PERFORM FROM redlock_lease AS l WHERE l.resource IN (
-      SELECT jsonb_array_elements_text(each->'locks') FROM jsonb_array_elements(calls) AS each
-      WHERE each->>'do' IN ('extend', 'release', 'wait')
-    ) ORDER BY l.resource FOR UPDATE;
-  END IF;
+  PERFORM FROM redlock_lease WHERE resource IN (
+    SELECT jsonb_array_elements_text(each->'locks') FROM jsonb_array_elements(calls) AS each
+    WHERE each->>'do' IN ('extend', 'release', 'wait')
+  ) ORDER BY resource FOR UPDATE;
   FOR called IN SELECT jsonb_array_elements(calls) LOOP
     is_durable := is_durable OR called->>'do' IN ('acquire', 'extend', 'revoke');
     reply := CASE called->>'do'

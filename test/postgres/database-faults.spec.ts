@@ -168,6 +168,31 @@ describe('durability', () => {
   });
 });
 
+describe('rows that are out of date', () => {
+  const HALF_AN_HOUR = 1_800_000_000;
+
+  it('are deleted with the next join of an hour, and the clock refuses then what they refused', async () => {
+    const [old, late, held] = [newNames(), newNames(), newNames()];
+    const driver = await openDriver();
+    const ballot = ballotNow();
+    await driver.acquire(held, 'holder..1', ballot);
+    for (const names of [old, late])
+      await pool.query(
+        "INSERT INTO redlock_lease VALUES ($1, 'holder..2', $2, 0, now() - interval '20 minutes')",
+        [names.locks[0], names === old ? ballot - HALF_AN_HOUR : ballot + HALF_AN_HOUR],
+      );
+    await driver.join(0, { configuration: '1 postgresql' });
+    const { rows } = await pool.query(
+      'SELECT resource FROM redlock_lease WHERE resource = ANY ($1) ORDER BY token',
+      [[old, late, held].flatMap(({ locks }) => locks)],
+    );
+    expect(rows.map(({ resource }) => resource)).toEqual([...held.locks, ...late.locks]);
+    const refused = { kind: 'stale', byClock: true };
+    expect(await driver.acquire(old, 'late.....', ballot - HALF_AN_HOUR)).toMatchObject(refused);
+    expect(await driver.extend(newNames(), 'late.....', ballot)).toEqual({ kind: 'lost' });
+  });
+});
+
 describe('a connection', () => {
   const linkTo = async () => {
     const { hostname, port } = new URL(server.url);
@@ -266,12 +291,16 @@ describe('the start', () => {
     expect(await findingsOf(empty)).toEqual([expect.stringContaining('ddl()')]);
   });
 
-  it('names a right that the role lacks', async () => {
-    await pool.query('CREATE ROLE reader LOGIN; GRANT SELECT ON redlock_lease TO reader');
+  it('names the rights that the role lacks, also at the fence', async () => {
+    await pool.query(
+      'CREATE ROLE reader LOGIN; GRANT SELECT, INSERT, UPDATE, DELETE ON redlock_lease, redlock_waiter, redlock_process TO reader; GRANT SELECT, INSERT, DELETE ON redlock_fence TO reader',
+    );
     const url = new URL(server.url);
     url.username = 'reader';
     const reader = newPool({ connectionString: url.href });
-    expect(await findingsOf(reader)).toEqual([expect.stringMatching(/permission denied.*grant/)]);
+    expect(await findingsOf(reader)).toEqual([
+      expect.stringContaining('GRANT UPDATE ON redlock_fence TO'),
+    ]);
   });
 
   it('refuses an UNLOGGED table, which a crash empties', async () => {

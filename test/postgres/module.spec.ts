@@ -4,8 +4,14 @@ import { Test } from '@nestjs/testing';
 import type { PGlite } from '@electric-sql/pglite';
 import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { Fence, pgliteFence, sqliteFence } from '../../lib/fencing/index.ts';
-import { RedlockModule, LockService, type RedlockModuleOptions } from '../../lib/index.ts';
+import {
+  REDLOCK_NODES,
+  RedlockModule,
+  LockService,
+  type RedlockModuleOptions,
+} from '../../lib/index.ts';
 import { postgresNode } from '../../lib/postgres/index.ts';
+import { createMemoryNodes } from '../../lib/testing/index.ts';
 import { startPglite } from '../support/databases/start-pglite.ts';
 import { closeAll, closeLater } from '../nest/support/applications.ts';
 import { Recorder } from '../nest/support/recorder.ts';
@@ -33,7 +39,8 @@ async function start(options: RedlockModuleOptions) {
   })
     .setLogger(recorder)
     .compile();
-  return { seats: closeLater(await module.init()).get(Seats), recorder };
+  const seats = closeLater(await module.init()).get(Seats);
+  return { seats: Object.assign(seats, { close: () => module.close() }), recorder };
 }
 
 /** The statements that a piece of work sends to the database. */
@@ -91,6 +98,21 @@ describe('RedlockModule over one database', () => {
     file.close();
   });
 
+  it('keeps that fence where a test replaces the nodes', async () => {
+    const module = await Test.createTestingModule({
+      imports: [RedlockModule.forRoot({ nodes: [postgresNode(lite)] })],
+      providers: [Seats],
+    })
+      .overrideProvider(REDLOCK_NODES)
+      .useValue(createMemoryNodes(1))
+      .compile();
+    const { fence, locks } = closeLater(await module.init()).get(Seats);
+    const token = await locks.withLock('replaced', (lock) => lock.token, { claim: true });
+    const newer = { value: token.value + 1, keys: ['replaced'], holder: 'newer' };
+    await fence.claim(newer);
+    await expect(fence.claim(token)).rejects.toMatchObject({ code: 'STALE_TOKEN' });
+  });
+
   it('gives two applications over one node a node each', async () => {
     const node = postgresNode(lite);
     const [one, two] = [await start({ nodes: [node] }), await start({ nodes: [node] })];
@@ -99,5 +121,7 @@ describe('RedlockModule over one database', () => {
         two.seats.locks.withLock('seat', () => undefined, { wait: 0 }),
       ).rejects.toMatchObject({ code: 'LOCK_BUSY' });
     });
+    await one.seats.close();
+    await two.seats.locks.withLock('seat', () => undefined);
   });
 });

@@ -75,7 +75,8 @@ export class RedlockHost
   constructor(options: RedlockModuleOptions, nodes: readonly NodeInput[]) {
     const given = checkOptions('RedlockModule', MODULE_OPTIONS, options);
     const { keyPrefix, credentials } = given;
-    this.fence = given.fence ?? fenceOfNodes(nodes);
+    // Nodes that take the place of those in a test leave the fence as it is.
+    this.fence = given.fence ?? fenceOfNodes(options.nodes);
     this.isInTransaction = given.isInTransaction;
     this.telemetry = given.telemetry && new SafeTelemetry(given.telemetry, this.logger);
     this.#onEvent = eventListener(this.logger, given.onEvent, this.telemetry);
