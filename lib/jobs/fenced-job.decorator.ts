@@ -21,9 +21,10 @@ const FENCE_PROPERTY = Symbol(
  * Brings the token of a job to the fence before the method runs, and gives it to the parameter under `@FencingToken()`. The first
  * argument of the method is the job ({@link jobToken} says of which queues), as in `process` of a BullMQ `WorkerHost`.
  *
- * A run that a newer one has replaced rejects with the StaleTokenError, before the work or at its next write: every queue takes that
- * as a failure of the old run only. So does a job whose count was set back; it is never taken as done without having run. Let the
- * error out of the method: where it returns in spite of it, NATS and graphile-worker remove the job from under the newer run.
+ * A run that a newer one has replaced rejects with the StaleTokenError, before the work or at its next write, and so does a job whose
+ * count was set back: it is never taken as done without having run. Let the error out of the method. Queues that look at who ends
+ * a job take it as a failure of the old run only; where the old run returns instead, graphile-worker and NATS (after its `ack`)
+ * remove the job from under the newer one.
  *
  * The fence is the provider `Fence` of the application. `RedlockModule` is not needed; with `@Fenced` above it, the method holds a
  * lock as well.

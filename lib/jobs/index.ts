@@ -6,5 +6,5 @@
 export { FencedJob } from './fenced-job.decorator.ts';
 export { jobToken } from './job-token.ts';
 export { leaseToken, revisionToken } from './leader-tokens.ts';
-export type { EtcdKey, KubernetesLease } from './leader-tokens.ts';
+export type { KubernetesLease } from './leader-tokens.ts';
 export { fencingToken, FencingToken } from '../nest/fenced/lock-parameters.ts';

@@ -39,7 +39,7 @@ function runOf(job: any, queue: string | undefined): JobRun | undefined {
   }
   if (info !== undefined) {
     const { stream, consumer, streamSequence, timestampNanos, deliveryCount: count } = info;
-    const createdAt = timestampNanos / 1e6;
+    const createdAt = Number(timestampNanos) / 1e6;
     return { kind: 'nats', queue: `${stream}/${consumer}`, id: streamSequence, createdAt, count };
   }
   if (fields === undefined) return undefined;
@@ -90,7 +90,9 @@ export function jobToken(job: object, queue?: string): FencingToken {
   const createdAt = Math.floor(new Date(run.createdAt as number).getTime());
   const value = createdAt * 1_000 + Number(run.count);
   const facts = { ...run, createdAt, count: value };
-  const missing = Object.entries(facts).filter(([, fact]) => fact == null || Number.isNaN(fact));
+  const missing = Object.entries(facts).filter(([, fact]) =>
+    typeof fact === 'number' ? !Number.isSafeInteger(fact) : fact == null,
+  );
   if (missing.length > 0) {
     const names = missing.map(([name]) => name).join(', ');
     const advice = ADVICE[run.kind] ?? 'pass the job as the queue handed it out';

@@ -41,28 +41,23 @@ export function leaseToken({ metadata, spec }: KubernetesLease, identity: string
   );
 }
 
-/** The fields of a key in etcd that its token is made of, as etcd has them: numbers of 64 bits as text. */
-export interface EtcdKey {
-  /** The revision of the whole store at which the key was created. */
-  readonly create_revision: string | number;
-  /** The id of the etcd lease that the key is attached to. */
-  readonly lease: string | number;
-}
-
 /**
  * The fencing token of a lock or an election in etcd: the revision at which its holder created the key. For a fence without `maxAge`.
  *
  * @param resource what is locked, the same text for all holders; the key of an election is another one for each candidate
- * @param key that this process created, as etcd has it
+ * @param key that this process created, with numbers as etcd has them: as text
  * @throws RangeError when its revision is none
  *
  * @example
  * ```ts
- * async function close(key: EtcdKey) {
+ * async function close(key: { create_revision: string; lease: string }) {
  *   await fence.transaction(revisionToken('nightly', key), work);
  * }
  * ```
  */
-export function revisionToken(resource: string, { create_revision, lease }: EtcdKey): FencingToken {
+export function revisionToken(
+  resource: string,
+  { create_revision, lease }: Readonly<Record<'create_revision' | 'lease', string | number>>,
+): FencingToken {
   return new FencingToken(Number(create_revision), [`etcd/${resource}`], String(lease));
 }

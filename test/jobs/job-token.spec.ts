@@ -50,7 +50,8 @@ const RUNS: readonly (readonly [name: string, first: object, second: object])[] 
 
 describe('jobToken', () => {
   it.each(RUNS)('grows with each run of a job of %s, for the same key', (_name, first, second) => {
-    const [older, newer] = [jobToken(first, 'mails'), jobToken(second, 'mails')];
+    const older = jobToken({ ...first }, 'mails');
+    const newer = jobToken({ ...second }, 'mails');
     expect(newer.value).toBeGreaterThan(older.value);
     expect(newer.keys).toEqual(older.keys);
     expect(newer.holder).not.toBe(older.holder);
@@ -85,17 +86,23 @@ describe('jobToken', () => {
     ['pg-boss without its metadata', { ...PG_BOSS, createdOn: undefined }, 'includeMetadata: true'],
     ['NATS without a count', { info: {} }, 'no id, createdAt, count'],
     ['RabbitMQ without the name of the queue', AMQP, 'no queue'],
-    [
-      'RabbitMQ without an id',
-      { ...AMQP, properties: { timestamp: 1 } },
-      'no queue, id. Do this: name the queue',
-    ],
-    ['a classic queue of RabbitMQ', redelivered({}), 'quorum queue'],
     ['BullMQ with a count of another type', { ...BULLMQ, attemptsStarted: 'one' }, 'no count'],
   ])('refuses %s, and says what to do', (_name, job, message) => {
-    const take = () => jobToken((Array.isArray(job) ? job : job && { ...Object(job) }) as object);
+    const take = () => jobToken(job as object);
     expect(take).toThrow(expect.objectContaining({ code: 'FENCED_USAGE' }));
     expect(take).toThrow(message);
+  });
+
+  it.each([
+    ['an id', { ...AMQP, properties: { timestamp: 1 } }, 'no id'],
+    [
+      'a time in seconds',
+      { ...AMQP, properties: { messageId: 'm', timestamp: CREATED } },
+      'no count',
+    ],
+    ['a count, from a classic queue', redelivered({}), 'no count'],
+  ])('refuses a message of RabbitMQ without %s', (_name, message, missing) => {
+    expect(() => jobToken(message, 'mails')).toThrow(missing);
   });
 });
 
