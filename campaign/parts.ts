@@ -85,6 +85,8 @@ const longSpecs = specs(
 );
 // Prisma's schema engine keeps its process alive when its connections have ended.
 const stores = specs('campaign/stores', ['--forceExit']);
+// A worker that gets no answer of its queue keeps trying.
+const jobs = specs('campaign/jobs', ['--forceExit']);
 // The specs push the buttons of one page. Without a Chromium their servers would keep jest alive.
 const browser = specs('sample/test/browser', ['--runInBand', '--forceExit']);
 
@@ -137,6 +139,12 @@ export const PARTS: readonly Part[] = [
       [...NPM_CI, 'campaign/stores/newer-node'],
       stores.command(options),
     ],
+  },
+  {
+    ...jobs,
+    name: 'jobs',
+    what: 'jobs of seven queues, whose workers are stopped and blocked, into PostgreSQL and SQLite',
+    commands: (options) => [[...NPM_CI, 'campaign/jobs'], jobs.command(options)],
   },
   {
     ...browser,
