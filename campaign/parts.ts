@@ -143,7 +143,7 @@ export const PARTS: readonly Part[] = [
   {
     ...jobs,
     name: 'jobs',
-    what: 'jobs of seven queues, whose workers are stopped and blocked, into PostgreSQL and SQLite',
+    what: 'jobs of six queues, whose workers are stopped and blocked, into PostgreSQL and SQLite',
     commands: (options) => [[...NPM_CI, 'campaign/jobs'], jobs.command(options)],
   },
   {
