@@ -2,6 +2,7 @@ import { readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { DIRECTED_FAMILIES, FAMILIES } from '../test/simulation/families/draw-plan.ts';
 import { MUTANTS } from '../test/simulation/mutants/mutants.ts';
+import { PLAYS as DATABASE } from './database/plays.ts';
 import { SCHEDULES as FAILOVERS } from './failovers/plan.ts';
 import { CONTROLS } from './faults/controls.ts';
 import { SCHEDULES as FAULTS } from './faults/schedules/index.ts';
@@ -111,6 +112,12 @@ export const PARTS: readonly Part[] = [
     what: '100,000 writes, while the fence forgets, clocks jump, old holders come back and stores crash',
     pieces: ['postgresql', 'mariadb', 'redis', 'sqlite'].map((name) => ({ name })),
     commands: program('campaign/fence/main.ts'),
+  },
+  {
+    name: 'database',
+    what: 'locks in PostgreSQL behind PgBouncer, alone and with two Redis servers, and broken functions that the same judge has to notice',
+    pieces: DATABASE,
+    commands: program('campaign/database/main.ts'),
   },
   {
     name: 'versions',

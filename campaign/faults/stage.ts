@@ -246,6 +246,7 @@ export class Stage {
     this.network = await Network.start(settings, edits);
     this.workers = Array.from({ length: clients }, (_, index) => {
       return new WorkerProcess({
+        script: 'campaign/faults/worker/worker.ts',
         index,
         seed,
         edits,

@@ -103,6 +103,10 @@ describe.each([1, 10])('behind a pooler in transaction mode, with pools of %d', 
     const locks = await Promise.all(Array.from({ length: 20 }, () => ana.acquire(nextSeat())));
     expect(await pooler.busyConnections()).toBe(0);
     expect(pool.totalCount - pool.idleCount).toBe(0);
+    await postgresFence(pool).transaction(locks[0]!.token, async () => {
+      expect(await pooler.busyConnections()).toBe(1);
+      expect(pool.totalCount - pool.idleCount).toBe(1);
+    });
     await Promise.all(locks.map((lock) => lock.release()));
   });
 

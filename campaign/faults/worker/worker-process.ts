@@ -5,28 +5,34 @@ import { stallBeforeKill } from '../../../test/history/record-stalls.ts';
 import { Program, type Edit } from '../../../test/support/program.ts';
 import type { WorkerCommand, WorkerSettings } from './worker-settings.ts';
 
-const SCRIPT = 'campaign/faults/worker/worker.ts';
 const END_LIMIT_MS = 20_000;
 
+/** The settings that each start of a worker gets for itself. */
+export type StartSettings = Pick<WorkerSettings, 'name' | 'historyPath' | 'notePath' | 'seed'>;
+
 /** The part that all starts of a worker have in common. */
-export interface WorkerPlan {
+export interface WorkerPlan<Settings extends StartSettings> {
+  readonly script: string;
   readonly index: number;
   readonly seed: number;
   /** The folder of the history files, one for each start. */
   readonly historyFolder: string;
   readonly edits: readonly Edit[];
-  readonly settings: Omit<WorkerSettings, 'name' | 'historyPath' | 'notePath' | 'seed'>;
+  readonly settings: Omit<Settings, keyof StartSettings>;
 }
 
 /** A worker that is started again after each kill, every time under a new name. */
-export class WorkerProcess {
-  readonly #plan: WorkerPlan;
-  #program: Program<WorkerCommand>;
+export class WorkerProcess<
+  Settings extends StartSettings = WorkerSettings,
+  Command extends object = WorkerCommand,
+> {
+  readonly #plan: WorkerPlan<Settings>;
+  #program: Program<Command>;
   #starts = 0;
   /** Ends of processes that nobody killed. */
   readonly failures: string[] = [];
 
-  constructor(plan: WorkerPlan) {
+  constructor(plan: WorkerPlan<Settings>) {
     this.#plan = plan;
     this.#program = this.#start();
   }
@@ -70,7 +76,7 @@ export class WorkerProcess {
   }
 
   /** Rejects when the process ends before it has answered. */
-  ask<Answer = void>(command: WorkerCommand): Promise<Answer> {
+  ask<Answer = void>(command: Command): Promise<Answer> {
     return this.#program.ask(command);
   }
 
@@ -92,8 +98,8 @@ export class WorkerProcess {
     this.failures.push(`${this.name} did not end within ${END_LIMIT_MS} ms`);
   }
 
-  #start(): Program<WorkerCommand> {
-    const { index, seed, edits, settings } = this.#plan;
+  #start(): Program<Command> {
+    const { script, index, seed, edits, settings } = this.#plan;
     const start = this.#starts;
     this.#starts += 1;
     const { name } = this;
@@ -101,8 +107,13 @@ export class WorkerProcess {
     const { notePath } = this;
     // The process may be killed before it gets as far as opening them.
     for (const path of [historyPath, notePath]) writeFileSync(path, '');
-    const own = { name, historyPath, notePath, seed: seed + index * 10_000 + start * 100 };
-    const program = new Program<WorkerCommand>(SCRIPT, { ...settings, ...own }, edits);
+    const own: StartSettings = {
+      name,
+      historyPath,
+      notePath,
+      seed: seed + index * 10_000 + start * 100,
+    };
+    const program = new Program<Command>(script, { ...settings, ...own }, edits);
     program.child.once('exit', (code, signal) => {
       if (code === 0 || signal === 'SIGKILL') return;
       this.failures.push(`${name} ended with ${code ?? signal}: ${program.output}`);
