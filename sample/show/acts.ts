@@ -32,7 +32,7 @@ const serverDies: Act = {
     );
     await Promise.race([underWay, sale]);
     if (stage.canKill) await stage.killServer(1);
-    else stage.log.tell('no server is killed: those of REDIS_NODES are left alone');
+    else stage.log.tell('no server is killed: the show has started none that keeps locks');
     await sale;
     if (stage.canKill) await stage.startServer(1);
 

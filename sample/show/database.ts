@@ -1,6 +1,7 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
+import { postgresNode } from 'nestjs-fenced-lock/postgres';
 import { Pool } from 'pg';
 import type { Cleanup } from './cleanup.ts';
 import { seatFence } from './seats.ts';
@@ -56,7 +57,7 @@ export async function openDatabase(cleanup: Cleanup): Promise<Database> {
   const pool = new Pool({ connectionString: url, max: 2 }).on('error', () => undefined);
   cleanup.adopt(() => pool.end());
   try {
-    await pool.query(TABLES + seatFence(pool).ddl());
+    await pool.query(TABLES + postgresNode(seatFence(pool)).ddl());
   } catch (error) {
     const reason = error instanceof Error ? error.message || error.name : String(error);
     throw new Error(

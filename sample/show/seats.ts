@@ -7,10 +7,17 @@ import {
   StaleTokenError,
 } from 'nestjs-fenced-lock';
 import { Fence, postgresFence } from 'nestjs-fenced-lock/fencing';
+import { postgresNode } from 'nestjs-fenced-lock/postgres';
 import { Pool, type PoolClient } from 'pg';
 
 /** The locks are short, so that the story is: a holder that stops has lost its lock after two seconds. */
 const TTL = '2s';
+
+/** Who asks for the seat of a holder that was stopped waits for longer than its lock lives. */
+const WAIT = '4s';
+
+/** The Redis servers that keep the locks; empty where the database does. */
+const REDIS_NODES = process.env['REDIS_NODES'] ?? '';
 
 /** How long the payment provider takes to answer. */
 const PAYMENT_MS = Number(process.env['PAYMENT_MS'] ?? 60);
@@ -159,9 +166,10 @@ export class SeatsModule {
         RedlockModule.forRootAsync({
           inject: [Pool],
           useFactory: (pool: Pool) => ({
-            nodes: (process.env['REDIS_NODES'] ?? '').split(','),
+            nodes: REDIS_NODES === '' ? [postgresNode(seatFence(pool))] : REDIS_NODES.split(','),
             fence: seatFence(pool),
             ttl: TTL,
+            wait: WAIT,
             keyPrefix: process.env['LOCK_KEY_PREFIX'] ?? 'sample:',
             startupTimeout: '20s',
           }),

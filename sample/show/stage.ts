@@ -1,9 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import {
-  findRedis,
-  type RedisProvider,
-  type RedisServer,
-} from '../../test/support/redis-servers/index.ts';
+import { findRedis, type RedisServer } from '../../test/support/redis-servers/index.ts';
 import type { Cleanup } from './cleanup.ts';
 import { openDatabase, type Database } from './database.ts';
 import type { ServerState, ShowLog } from './log.ts';
@@ -31,15 +27,22 @@ export class Stage {
   /**
    * Starts everything. `cleanup` adopts each part before anything can go wrong with it.
    * @param paymentMs how long the payment provider takes to answer
+   * @param withoutRedis the database keeps the locks
    * @throws Error with one clear message when something that is needed is missing.
    */
-  static async open(log: ShowLog, cleanup: Cleanup, paymentMs: number): Promise<Stage> {
-    log.tell('starting Redis servers and PostgreSQL');
-    const [{ servers, provider }, database] = await Promise.all([
-      startServers(log, cleanup),
+  static async open(
+    log: ShowLog,
+    cleanup: Cleanup,
+    paymentMs: number,
+    withoutRedis = false,
+  ): Promise<Stage> {
+    log.tell(`starting ${withoutRedis ? 'PostgreSQL' : 'Redis servers and PostgreSQL'}`);
+    const [{ servers, canKill }, database] = await Promise.all([
+      withoutRedis ? { servers: [], canKill: false } : startServers(log, cleanup),
       openDatabase(cleanup),
     ]);
-    log.tell(`starting ${WORKERS} workers, which wait until new servers give locks (one ttl)`);
+    const guard = withoutRedis ? '' : ', which wait until new servers give locks (one ttl)';
+    log.tell(`starting ${WORKERS} workers${guard}`);
     const environment = {
       REDIS_NODES: servers.map(({ url }) => url).join(','),
       DATABASE_URL: database.url,
@@ -53,7 +56,7 @@ export class Stage {
       return worker;
     });
     await Promise.all(workers.map(({ ready }) => ready));
-    return new Stage(log, database, workers, servers, provider.canFault);
+    return new Stage(log, database, workers, servers, canKill);
   }
 
   /** The worker of this number, from 1. */
@@ -85,11 +88,11 @@ export class Stage {
 async function startServers(
   log: ShowLog,
   cleanup: Cleanup,
-): Promise<{ servers: readonly RedisServer[]; provider: RedisProvider }> {
+): Promise<{ servers: readonly RedisServer[]; canKill: boolean }> {
   const provider = await findRedis();
   const given = (process.env['REDIS_NODES'] ?? '').split(',').filter((url) => url.trim() !== '');
   const servers = await provider.start(provider.way === 'urls' ? given.length : OWN_SERVERS);
   cleanup.adopt(() => Promise.all(servers.map((server) => server.stop())));
   log.tell(`${servers.length} servers: ${provider.description}`);
-  return { servers, provider };
+  return { servers, canKill: provider.canFault };
 }
