@@ -1,7 +1,6 @@
 import 'reflect-metadata';
 import { getQueueToken } from '@nestjs/bullmq';
 import type { INestApplication } from '@nestjs/common';
-import { SchedulerRegistry } from '@nestjs/schedule';
 import { Test } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Queue } from 'bullmq';
@@ -76,23 +75,6 @@ describe('the recipes, on three Redis servers, one for a queue, and PostgreSQL',
     };
     return [await start(), await start()];
   }
-
-  it('run a cron job once per fleet', async () => {
-    const { NightlyModule, Nightly } = await recipe('nightly.ts');
-    const apps = await startTwo(NightlyModule);
-    let runs = 0;
-    for (const app of apps) {
-      expect(app.get(SchedulerRegistry).getCronJobs().size).toBe(1);
-      app.get(Nightly).logger = { log: () => (runs += 1) };
-    }
-    // The first lock of the new servers waits for the guard, and a skipped call does not.
-    await eventually(async () => {
-      await apps[0].get(Nightly).run();
-      expect(runs).toBe(1);
-    });
-    await Promise.all(apps.map((app) => app.get(Nightly).run()));
-    expect(runs).toBe(1);
-  });
 
   it('have one leader, and another one when it stops', async () => {
     const { LeaderModule, Leader } = await recipe('leader.ts');
