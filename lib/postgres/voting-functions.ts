@@ -22,6 +22,8 @@ DECLARE
   least_us bigint := 0;
   by_clock boolean := false;
   is_mine boolean;
+  absent text[] := '{}';
+  patience constant text := current_setting('lock_timeout');
   l redlock_lease;
   f redlock_fence;
 BEGIN
@@ -56,6 +58,7 @@ BEGIN
         RETURN jsonb_build_object('kind', 'held', 'index', i - 1, 'remainingMs', 20, 'holder', f.holder, 'floor', newest,
           'why', 'a fence transaction of the holder before is still open');
       END IF;
+      absent := array_append(absent, keys[i]);
     END IF;
   END LOOP;
   now_us := extract(epoch FROM clock_timestamp()) * 1000000;
@@ -70,8 +73,17 @@ BEGIN
   IF ballot > greatest(now_us + 86400000000, newest + 1000000) THEN
     RETURN jsonb_build_object('kind', 'ahead', 'nowMicros', now_us, 'floor', newest);
   END IF;
-  INSERT INTO redlock_fence (resource, token, holder) SELECT each, ballot, me FROM unnest(keys) AS each ORDER BY each
-    ON CONFLICT (resource) DO UPDATE SET token = EXCLUDED.token, holder = EXCLUDED.holder;
+  IF cardinality(absent) > 0 THEN
+    -- A row that an open transaction makes can't be seen, and its number may be higher. The attempt to make it shows that it is there.
+    BEGIN
+      PERFORM set_config('lock_timeout', '1', true);
+      INSERT INTO redlock_fence (resource, token, holder) SELECT each, ballot, me FROM unnest(absent) AS each ORDER BY each;
+      PERFORM set_config('lock_timeout', patience, true);
+    EXCEPTION WHEN lock_not_available OR unique_violation THEN
+      RETURN jsonb_build_object('kind', 'held', 'index', 0, 'remainingMs', 20, 'holder', '', 'floor', newest);
+    END;
+  END IF;
+  UPDATE redlock_fence SET token = ballot, holder = me WHERE resource = ANY (keys) AND resource <> ALL (absent);
   UPDATE redlock_lease SET
     previous = CASE WHEN holder = me AND valid_until > clock_timestamp() THEN previous ELSE token END,
     token = ballot, holder = me, valid_until = clock_timestamp() + (called->>'ttlMs')::integer * interval '1 millisecond'
