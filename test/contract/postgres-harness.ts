@@ -58,7 +58,7 @@ export function createPostgresHarness(
     async readFloor(floorName) {
       // A row may be deleted once its lock, and the time that its number names, are R ago.
       const { rows } = await run(
-        `SELECT token, previous, greatest(${left}, token / 1000 - extract(epoch FROM clock_timestamp()) * 1000) AS left
+        `SELECT token, previous, greatest(${left}, token / 1000 + 1 - extract(epoch FROM clock_timestamp()) * 1000) AS left
          FROM redlock_lease WHERE resource = $1 AND token > 0`,
         [lockOf(floorName)],
       );

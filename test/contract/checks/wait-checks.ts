@@ -61,6 +61,7 @@ export const waitChecks: readonly ContractCheck[] = [
     name: 'wait: data without an end under the name of the lock are no reason to ask again soon',
     async run(harness) {
       const { names, client } = await oneKey(harness);
+      await client.listen(`turns:${BOB}`);
       await harness.writeLock(names.locks[0]!, 'of somebody else', null);
       expect(await client.stand(names, BOB)).toMatchObject({ freeInMs: 86_400_000 });
     },
