@@ -96,6 +96,20 @@ export const extendChecks: readonly ContractCheck[] = [
     },
   },
   {
+    name: 'extend: without the marker, too, a floor outlives its lock by as much as the vote said',
+    async run(harness) {
+      const { names, lock, floor, client, ballot } = await oneKey(harness);
+      await client.acquire(names, 'holder', ballot);
+      await harness.deleteMarker();
+      expect(await client.extend(names, 'holder', ballot, 3 * TTL_MS)).toEqual(EXTENDED);
+      const ofFloor = (await harness.readFloor(floor))!.remainingMs;
+      const ofLock = (await harness.readLock(lock))!.remainingMs;
+      expect(ofLock).toBeGreaterThan(2 * TTL_MS);
+      // The two lives are read one after the other.
+      expect(ofFloor - ofLock).toBeGreaterThan(RETENTION_MS - TTL_MS / 2);
+    },
+  },
+  {
     name: 'extend: attempts that gave up never stand in the way of the holder',
     async run(harness) {
       const { names, lock, client, ballot } = await oneKey(harness);

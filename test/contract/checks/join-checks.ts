@@ -117,6 +117,20 @@ export const joinChecks: readonly ContractCheck[] = [
     },
   },
   {
+    name: 'clock: the node names a configuration for a day after its latest join, and no longer',
+    needs: ['clock'],
+    async run(harness) {
+      const client = await ContractClient.connect(harness);
+      const joinWith = (configuration: string) => client.join(0, { configuration });
+      const halfADayMs = 12 * 3_600_000;
+      await joinWith('1 a');
+      await harness.advance(halfADayMs);
+      expect(await joinWith('1 b')).toMatchObject({ others: ['1 a'] });
+      await harness.advance(halfADayMs + 1);
+      expect(await joinWith('1 c')).toMatchObject({ others: ['1 b'] });
+    },
+  },
+  {
     name: 'join: after FLUSHALL the node does not vote before a new join, and is in quarantine again',
     needs: ['forgets'],
     run: (harness) => forgottenBy(harness, () => harness.flush()),
