@@ -1,6 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { Command } from 'ioredis';
+import type { ClientSourceOptions } from '../../lib/redis/client/client-source.ts';
 import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
+import type { LinkTarget } from '../support/link.ts';
 import { NodeDriver } from '../support/node-driver.ts';
 import { bulk, isQuestion, JOINED, ScriptedRedis, shakeHands } from '../support/scripted-redis.ts';
 import { useClosing } from '../support/use-redlocks.ts';
@@ -32,11 +34,53 @@ describe('a connection that leads to another server by now, as behind a proxy', 
   });
 });
 
+describe('the primary that a Sentinel names', () => {
+  /** Its Sentinel names it by an address that leads to it only by `natMap`. */
+  async function startPrimary() {
+    const named = '10.255.255.1:6379';
+    const [host, port] = named.split(':') as [string, string];
+    const sentinel = await ScriptedRedis.start((command) =>
+      command[0] === 'sentinel' ? `*2\r\n${bulk(host)}${bulk(port)}` : shakeHands(command),
+    );
+    const primary = await ScriptedRedis.start((command) => {
+      if (isQuestion(command)) return ':1\r\n';
+      return command[0] === 'eval' ? JOINED : shakeHands(command);
+    });
+    for (const each of [sentinel, primary]) closing({ close: () => each.stop() });
+    const places = [sentinel, primary].map(({ url }) => {
+      const { hostname, port: own } = new URL(url);
+      return { host: hostname, port: Number(own) };
+    });
+    const natMap: Record<string, LinkTarget> = { [named]: places[1]! };
+    return { sentinel, primary, natMap, input: { sentinels: [places[0]!], name: 'm' } };
+  }
+
+  it('is where natMap says, a table or a function', async () => {
+    const { natMap, input } = await startPrimary();
+    for (const map of [natMap, (address: string) => natMap[address] ?? null]) {
+      const node = closing(createRedisNode({ ...input, natMap: map }));
+      expect((await (await NodeDriver.open(node)).join()).kind).toBe('joined');
+    }
+  });
+
+  it('gets the password of the node, and the Sentinel only its own', async () => {
+    const { sentinel, primary, natMap, input } = await startPrimary();
+    const logins = ({ commands }: ScriptedRedis) =>
+      new Set(commands.filter(([name]) => name === 'auth').map(String));
+    for (const own of [{}, { sentinelPassword: 'hunter2-s' }]) {
+      const node = closing(createRedisNode({ ...input, natMap, password: 'hunter2', ...own }));
+      await NodeDriver.open(node);
+    }
+    expect(logins(primary)).toEqual(new Set(['auth,hunter2']));
+    expect(logins(sentinel)).toEqual(new Set(['auth,hunter2-s']));
+  });
+});
+
 describe('a cluster as one node', () => {
   const keyPrefix = '{lock}:';
 
   /** Servers of which the second one has the slot of the prefix, and the third one is its replica, until that is told to take over. */
-  async function startCluster() {
+  async function startCluster(options: ClientSourceOptions = {}) {
     const slot = new Command('get', [keyPrefix]).getSlot()!;
     let slots = '';
     const start = async (runId: string) => {
@@ -63,8 +107,8 @@ describe('a cluster as one node', () => {
       slots = `*3\r\n${others[0]}${range(slot, slot, ...members)}${others[1]}`;
     };
     give(primary, replica);
-    const input = { cluster: [{ host: '127.0.0.1', port: asked.port }] };
-    const node = closing(createRedisNode(input, { keyPrefix }));
+    const input = { cluster: [{ host: '127.0.0.1', port: asked.port }], password: 'hunter2-0' };
+    const node = closing(createRedisNode(input, { keyPrefix, ...options }));
     return { asked, primary, replica, give, driver: await NodeDriver.open(node) };
   }
 
@@ -75,6 +119,15 @@ describe('a cluster as one node', () => {
       ({ scripted }) => scripted.commands.filter(([name]) => name === 'eval').length,
     );
     expect(joins).toEqual([0, 1, 0]);
+  });
+
+  it('is looked for with what credentials() give now, and not with the password in its options', async () => {
+    const { asked, driver } = await startCluster({
+      credentials: () => ({ password: 'hunter2-1' }),
+    });
+    expect((await driver.join()).kind).toBe('joined');
+    const logins = asked.scripted.commands.filter(([name]) => name === 'auth');
+    expect(new Set(logins.map(String))).toEqual(new Set(['auth,hunter2-1']));
   });
 
   it('keeps its locks where the slot goes to a server that has been up: that has them, too', async () => {

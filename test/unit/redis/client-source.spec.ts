@@ -229,6 +229,14 @@ describe('messages', () => {
     expect(concealed).toBe("ERR unknown command, beginning with: '***");
   });
 
+  it('lose also what credentials() gave for connections before, which may end later', async () => {
+    let connections = 0;
+    const credentials = () => ({ password: `p@ss${(connections += 1)}` });
+    const source = new ClientSource('redis://h', { credentials });
+    for (let each = 0; each < 4; each += 1) await source.authorize(source.create().client);
+    expect(source.conceal('p@ss1, p@ss2, p@ss3, p@ss4')).toBe('***, ***, ***, ***');
+  });
+
   it('lose the password for the Sentinels', () => {
     const sentinels = { sentinels: [{ host: 's' }], name: 'm', sentinelPassword: 'p@ss' };
     expect(new ClientSource(sentinels).conceal("ERR unknown command, with 'p@ss'")).toBe(
