@@ -5,7 +5,7 @@ import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
 import type { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { eventually } from '../support/eventually.ts';
 import { NodeDriver, ballotNow } from '../support/node-driver.ts';
-import { isQuestion, JOINED, ScriptedRedis, shakeHands } from '../support/scripted-redis.ts';
+import { bulk, isQuestion, JOINED, ScriptedRedis, shakeHands } from '../support/scripted-redis.ts';
 import type { ScriptedReply } from '../support/scripted-redis.ts';
 import { stopTimers } from '../support/stop-timers.ts';
 
@@ -205,6 +205,45 @@ describe('a server that is asked which one has a slot', () => {
     await eventually(() => expect(reasons).toHaveLength(1));
     expect(odd).toEqual([]);
     expect(reasons[0]).toContain(`127.0.0.1:${port}`);
+  });
+});
+
+describe('a node whose server is no primary any more', () => {
+  it('listens for turns on the one that its address leads to by now', async () => {
+    const channel = 'lock:#turns:mine';
+    server = await ScriptedRedis.start((command) => {
+      if (isQuestion(command)) return ':1\r\n';
+      if (command[0] === 'subscribe') return `*3\r\n${bulk('subscribe')}${bulk(channel)}:1\r\n`;
+      if (command[0] === 'evalsha') return '-READONLY no\r\n';
+      return command[0] === 'eval' ? JOINED : shakeHands(command);
+    });
+    node = createRedisNode(server.url);
+    const driver = await NodeDriver.open(node);
+    await driver.join();
+    await driver.listen(channel);
+    void driver.acquire(names, 'holder', ballotNow());
+    await driver.untilListening(2);
+    await driver.untilEvents(3);
+    expect(driver.events).toEqual(['opened', 'closed: READONLY no', 'opened']);
+  });
+});
+
+describe('a node that is closed while it looks for several servers behind its address', () => {
+  afterEach(() => void jest.useRealTimers());
+
+  it('leaves no connection, although none of them was answered', async () => {
+    const sockets = new Set<Socket>();
+    server = await ScriptedRedis.start((command, socket) => {
+      sockets.add(socket);
+      return sockets.size === 1 ? shakeHands(command) : undefined;
+    });
+    node = createRedisNode(server.url);
+    const driver = await NodeDriver.open(node);
+    stopTimers();
+    void driver.examine();
+    await eventually(() => expect(sockets.size).toBe(6));
+    await node.close();
+    await eventually(() => expect(server!.connections).toBe(0));
   });
 });
 

@@ -43,6 +43,21 @@ async function findings(inputs: RedisNodeInput[], options: { restartGuard?: bool
   }
 }
 
+/** What is found out about a server that answers in this way. */
+async function factsOf(answer: (command: readonly string[]) => string | undefined) {
+  const scripted = await ScriptedRedis.start((command) =>
+    // An empty list where it does not say: nothing failed.
+    command[0] === 'ping' ? '+PONG\r\n' : (answer(command) ?? '*0\r\n'),
+  );
+  const node = createRedisNode(scripted.url);
+  try {
+    return await (await NodeDriver.open(node)).examine();
+  } finally {
+    await node.close();
+    await scripted.stop();
+  }
+}
+
 describe('start-up checks on real servers', () => {
   it('find the same server under two names and databases', async () => {
     const [first, second] = servers;
@@ -114,16 +129,23 @@ describe('start-up checks on real servers', () => {
     'take no right for missing where a server refuses everybody for the moment: %s',
     async (word) => {
       const refusal = `${word} not now`;
-      const scripted = await ScriptedRedis.start((command) => {
+      const facts = await factsOf((command) => {
         if (command[0] === 'eval') return `-${refusal}\r\n`;
-        if (command[0] === 'evalsha') return `*1\r\n${bulk(`PSETEX: ${refusal}`)}`;
-        return command[0] === 'ping' ? '+PONG\r\n' : shakeHands(command);
+        return command[0] === 'evalsha'
+          ? `*1\r\n${bulk(`PSETEX: ${refusal}`)}`
+          : shakeHands(command);
       });
-      const node = createRedisNode(scripted.url);
-      const facts = await (await NodeDriver.open(node)).examine();
-      await node.close();
-      await scripted.stop();
       expect(facts).toMatchObject({ kind: 'facts', missingRights: [] });
+    },
+  );
+
+  it.each(['CROSSSLOT', 'MOVED', 'CLUSTERDOWN'])(
+    'find a cluster that INFO hides by what it says of a script: %s',
+    async (word) => {
+      const facts = await factsOf((command) =>
+        command[0] === 'evalsha' ? `-${word} 1 h:1\r\n` : shakeHands(command),
+      );
+      expect(facts).toMatchObject({ kind: 'facts', clusterEnabled: true, missingRights: [] });
     },
   );
 

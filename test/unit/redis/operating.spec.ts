@@ -28,3 +28,17 @@ it('what a process says of itself is on the server until it closes, also while a
   jest.advanceTimersByTime(600_000);
   expect(endsAtMs).toBeLessThan(Date.now());
 });
+
+it('a process says it three times a minute, however often its node was joined', () => {
+  jest.useFakeTimers();
+  let writes = 0;
+  const connection = { ask: async () => void (writes += 1) } as unknown as RedisConnection;
+  const keeper = new IdentityKeeper(systemEnvironment);
+  for (let join = 0; join < 5; join += 1)
+    keeper.keep({ name: 'name', text: 'text' }, () => connection);
+  writes = 0;
+  jest.advanceTimersByTime(60_000);
+  expect(writes).toBe(3);
+  keeper.stop();
+  expect(jest.getTimerCount()).toBe(0);
+});
