@@ -16,6 +16,7 @@ export const SCENARIOS = [
   'used-once',
   'decorator',
   'fence',
+  'postgres',
 ] as const;
 
 export type Scenario = (typeof SCENARIOS)[number];

@@ -12,6 +12,7 @@ import { extensionCosts, heapOfLocks } from './held-locks.ts';
 import { manyCallers } from './many-callers.ts';
 import { acquireAndRelease, emptySection, onOneCore } from './one-caller.ts';
 import { peersHint } from './peers.ts';
+import { postgresLocks } from './postgres-locks.ts';
 import { progressOf } from './progress.ts';
 import { allKept, tables, type Result } from './report.ts';
 import { startUp } from './start-up.ts';
@@ -98,6 +99,7 @@ function scenariosOn(servers: readonly RedisServer[], full: boolean): Record<Sce
     decorator: once(() =>
       decoratorCost(progressOf, { rounds: 200, warmUpRounds: 40, cycles: 400 }),
     ),
+    postgres: once(() => postgresLocks(progressOf)),
     fence: once(() => fenceCost(progressOf, { rounds: 100, warmUpRounds: 10, cycles: 5 })),
   };
 }
