@@ -8,6 +8,7 @@ import { runFunction } from './schema.ts';
 /** A command of the functions in the database: see `lockTables`. */
 export interface Command {
   readonly do: string;
+  readonly locks?: readonly string[];
   readonly [field: string]: unknown;
 }
 
@@ -114,7 +115,7 @@ export class CallLine {
 
   async #send(batch: readonly Call[]): Promise<void> {
     const sql = `SELECT ${runFunction(this.#database.schema)}(CAST($1 AS jsonb), CAST($2 AS integer)) AS replies`;
-    const commands = JSON.stringify(batch.map(({ command }) => command));
+    const commands = JSON.stringify(batchOf(batch.map(({ command }) => command)));
     let answers: readonly unknown[];
     try {
       const [row] = await this.ask(sql, [commands, Math.ceil(this.#silenceLimitMs / 4)]);
@@ -159,6 +160,16 @@ export class CallLine {
     this.#state = 'up';
     this.#listener.up();
   }
+}
+
+/** What one statement carries: the commands, the locks of which there must be rows, and those whose rows must not be skipped. */
+function batchOf(calls: readonly Command[]): object {
+  const locksOf = (...names: readonly string[]) => {
+    const found = calls.flatMap(({ do: name, locks = [] }) => (names.includes(name) ? locks : []));
+    return [...new Set(found)];
+  };
+  const guarded = locksOf('extend', 'release', 'wait');
+  return { calls, fresh: locksOf('acquire', 'wait'), guarded };
 }
 
 /** The failure of a command that was not sent. */

@@ -216,7 +216,7 @@ export class PostgresLockNode implements PostgresNode {
 
 function unusable({ locks = [], ttlMs = 1 }: Command): string | undefined {
   if (!Number.isInteger(ttlMs)) return 'a ttl must be a whole number of milliseconds';
-  const hasNul = (locks as readonly string[]).some((name) => name.includes('\0'));
+  const hasNul = locks.some((name) => name.includes('\0'));
   return hasNul ? 'PostgreSQL can not store NUL in a key' : undefined;
 }
 

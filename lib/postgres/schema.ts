@@ -32,31 +32,31 @@ CREATE TABLE IF NOT EXISTS redlock_process (
   joined_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );`;
 
-const RUN = `-- Runs commands in their order, in one transaction, and returns their answers.
-CREATE OR REPLACE FUNCTION redlock_v1(calls jsonb, lock_timeout_ms integer) RETURNS text LANGUAGE plpgsql AS $redlock$
+const RUN = `-- Runs the calls of a batch in their order, in one transaction, and returns their answers. fresh: the locks that need a row.
+-- guarded: those whose row must not be skipped.
+CREATE OR REPLACE FUNCTION redlock_v1(batch jsonb, lock_timeout_ms integer) RETURNS text LANGUAGE plpgsql AS $redlock$
 DECLARE
   called jsonb;
   reply jsonb;
   replies jsonb[] := '{}';
-  durable constant text := CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END;
+  synced constant text := current_setting('synchronous_commit');
   is_durable boolean := false;
+  applied text;
 BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE EXCEPTION 'locks need the isolation level read committed, and this connection begins with %', current_setting('transaction_isolation')
       USING HINT = 'ALTER ROLE ... SET default_transaction_isolation = ''read committed''';
   END IF;
-  PERFORM set_config('lock_timeout', lock_timeout_ms::text, true);
-  INSERT INTO redlock_lease (resource)
-    SELECT DISTINCT wanted.resource
-    FROM jsonb_array_elements(calls) AS each, jsonb_array_elements_text(each->'locks') AS wanted(resource)
-    WHERE each->>'do' IN ('acquire', 'wait') AND NOT EXISTS (SELECT FROM redlock_lease AS known WHERE known.resource = wanted.resource)
-    ORDER BY 1
-    ON CONFLICT DO NOTHING;
-  PERFORM FROM redlock_lease WHERE resource IN (
-    SELECT jsonb_array_elements_text(each->'locks') FROM jsonb_array_elements(calls) AS each
-    WHERE each->>'do' IN ('extend', 'release', 'wait')
-  ) ORDER BY resource FOR UPDATE;
-  FOR called IN SELECT jsonb_array_elements(calls) LOOP
+  applied := set_config('lock_timeout', lock_timeout_ms::text, true);
+  IF EXISTS (
+    SELECT FROM jsonb_array_elements_text(batch->'fresh') AS wanted WHERE NOT EXISTS (SELECT FROM redlock_lease WHERE resource = wanted)
+  ) THEN
+    INSERT INTO redlock_lease (resource) SELECT DISTINCT jsonb_array_elements_text(batch->'fresh') ORDER BY 1 ON CONFLICT DO NOTHING;
+  END IF;
+  IF batch->'guarded' <> '[]' THEN
+    PERFORM FROM redlock_lease WHERE resource IN (SELECT jsonb_array_elements_text(batch->'guarded')) ORDER BY resource FOR UPDATE;
+  END IF;
+  FOR called IN SELECT jsonb_array_elements(batch->'calls') LOOP
     is_durable := is_durable OR called->>'do' IN ('acquire', 'extend', 'revoke');
     reply := CASE called->>'do'
       WHEN 'acquire' THEN redlock_v1_acquire(called)
@@ -72,7 +72,9 @@ BEGIN
     replies := array_append(replies, reply);
   END LOOP;
   -- A release that a crash undoes leaves a lock that ends by itself: it need not wait for the disk.
-  PERFORM set_config('synchronous_commit', CASE WHEN is_durable THEN durable ELSE 'off' END, true);
+  IF is_durable AND synced = 'off' THEN applied := set_config('synchronous_commit', 'on', true);
+  ELSIF NOT is_durable THEN applied := set_config('synchronous_commit', 'off', true);
+  END IF;
   RETURN to_jsonb(replies)::text;
 END
 $redlock$;`;

@@ -12,8 +12,8 @@ export const ACQUIRE = `-- Accepts the ballot of an attempt on all of its keys, 
 -- in the same commit, so that a former holder can't write from then on.
 CREATE OR REPLACE FUNCTION redlock_v1_acquire(called jsonb) RETURNS jsonb LANGUAGE plpgsql AS $redlock$
 DECLARE
-  names constant text[] := ARRAY(SELECT jsonb_array_elements_text(called->'locks'));
-  keys constant text[] := ARRAY(SELECT jsonb_array_elements_text(called->'fenced'));
+  last constant integer := jsonb_array_length(called->'locks') - 1;
+  last_fenced constant integer := jsonb_array_length(called->'fenced') - 1;
   me constant text := called->>'holder';
   ballot constant bigint := called->>'ballot';
   kept constant text := '#' || left(me, 8);
@@ -24,41 +24,45 @@ DECLARE
   is_mine boolean;
   absent text[] := '{}';
   patience constant text := current_setting('lock_timeout');
+  applied text;
   l redlock_lease;
   f redlock_fence;
 BEGIN
   -- The first look locks nothing: a refusal writes nothing, and does not wait for the disk.
   FOR pass IN 1..2 LOOP
-    FOR i IN 1..cardinality(names) LOOP
-      IF pass = 1 THEN SELECT * INTO l FROM redlock_lease WHERE resource = names[i];
-      ELSE SELECT * INTO l FROM redlock_lease WHERE resource = names[i] FOR UPDATE SKIP LOCKED;
+    FOR i IN 0..last LOOP
+      IF pass = 1 THEN SELECT * INTO l FROM redlock_lease WHERE resource = called->'locks'->>i;
+      ELSE SELECT * INTO l FROM redlock_lease WHERE resource = called->'locks'->>i FOR UPDATE SKIP LOCKED;
       END IF;
       IF NOT FOUND THEN
-        RETURN jsonb_build_object('kind', 'held', 'index', i - 1, 'remainingMs', 1, 'holder', coalesce(l.holder, ''), 'floor', newest,
+        RETURN jsonb_build_object('kind', 'held', 'index', i, 'remainingMs', 1, 'holder', coalesce(l.holder, ''), 'floor', newest,
           'why', 'another transaction has its row');
       END IF;
       newest := greatest(newest, l.token);
       is_mine := l.holder = me AND l.valid_until > clock_timestamp();
       IF l.holder NOT IN (me, kept) AND l.valid_until > clock_timestamp() THEN
-        SELECT greatest(newest, max(token)) INTO newest FROM redlock_lease WHERE resource = ANY (names);
-        RETURN jsonb_build_object('kind', 'held', 'index', i - 1, 'remainingMs', redlock_v1_left(l.valid_until), 'holder', l.holder, 'floor', newest);
+        IF last > 0 THEN
+          SELECT greatest(newest, max(token)) INTO newest FROM redlock_lease
+          WHERE resource IN (SELECT jsonb_array_elements_text(called->'locks'));
+        END IF;
+        RETURN jsonb_build_object('kind', 'held', 'index', i, 'remainingMs', redlock_v1_left(l.valid_until), 'holder', l.holder, 'floor', newest);
       END IF;
       -- The same ballot of the same attempt again is no lower one.
       least_us := greatest(least_us, l.token - (is_mine IS TRUE AND l.token = ballot)::integer);
     END LOOP;
   END LOOP;
-  FOR i IN 1..cardinality(keys) LOOP
-    SELECT * INTO f FROM redlock_fence WHERE resource = keys[i] FOR UPDATE SKIP LOCKED;
+  FOR i IN 0..last_fenced LOOP
+    SELECT * INTO f FROM redlock_fence WHERE resource = called->'fenced'->>i FOR UPDATE SKIP LOCKED;
     IF FOUND THEN
       newest := greatest(newest, f.token);
       least_us := greatest(least_us, f.token - (f.token = ballot AND f.holder = me)::integer);
     ELSE
-      SELECT * INTO f FROM redlock_fence WHERE resource = keys[i];
+      SELECT * INTO f FROM redlock_fence WHERE resource = called->'fenced'->>i;
       IF FOUND THEN -- a transaction of a former holder is open
-        RETURN jsonb_build_object('kind', 'held', 'index', i - 1, 'remainingMs', 20, 'holder', f.holder, 'floor', newest,
+        RETURN jsonb_build_object('kind', 'held', 'index', i, 'remainingMs', 20, 'holder', f.holder, 'floor', newest,
           'why', 'a fence transaction of the holder before is still open');
       END IF;
-      absent := array_append(absent, keys[i]);
+      absent := array_append(absent, called->'fenced'->>i);
     END IF;
   END LOOP;
   now_us := extract(epoch FROM clock_timestamp()) * 1000000;
@@ -76,18 +80,22 @@ BEGIN
   IF cardinality(absent) > 0 THEN
     -- A row that an open transaction makes can't be seen, and its number may be higher. The attempt to make it shows that it is there.
     BEGIN
-      PERFORM set_config('lock_timeout', '1', true);
+      applied := set_config('lock_timeout', '1', true);
       INSERT INTO redlock_fence (resource, token, holder) SELECT each, ballot, me FROM unnest(absent) AS each ORDER BY each;
-      PERFORM set_config('lock_timeout', patience, true);
+      applied := set_config('lock_timeout', patience, true);
     EXCEPTION WHEN lock_not_available OR unique_violation THEN
       RETURN jsonb_build_object('kind', 'held', 'index', 0, 'remainingMs', 20, 'holder', '', 'floor', newest);
     END;
   END IF;
-  UPDATE redlock_fence SET token = ballot, holder = me WHERE resource = ANY (keys) AND resource <> ALL (absent);
-  UPDATE redlock_lease SET
-    previous = CASE WHEN holder = me AND valid_until > clock_timestamp() THEN previous ELSE token END,
-    token = ballot, holder = me, valid_until = clock_timestamp() + (called->>'ttlMs')::integer * interval '1 millisecond'
-  WHERE resource = ANY (names);
+  FOR i IN 0..last_fenced LOOP
+    UPDATE redlock_fence SET token = ballot, holder = me WHERE resource = called->'fenced'->>i AND token < ballot;
+  END LOOP;
+  FOR i IN 0..last LOOP
+    UPDATE redlock_lease SET
+      previous = CASE WHEN holder = me AND valid_until > clock_timestamp() THEN previous ELSE token END,
+      token = ballot, holder = me, valid_until = clock_timestamp() + (called->>'ttlMs')::integer * interval '1 millisecond'
+    WHERE resource = called->'locks'->>i;
+  END LOOP;
   RETURN '{"kind": "accepted"}';
 END
 $redlock$;`;

@@ -97,6 +97,7 @@ export const extendChecks: readonly ContractCheck[] = [
   },
   {
     name: 'extend: without the marker, too, a floor outlives its lock by as much as the vote said',
+    needs: ['forgets'],
     async run(harness) {
       const { names, lock, floor, client, ballot } = await oneKey(harness);
       await client.acquire(names, 'holder', ballot);
