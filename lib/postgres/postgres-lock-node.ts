@@ -190,6 +190,7 @@ export class PostgresLockNode implements PostgresNode {
     const again = () => {
       const prunes = pruneInMs <= pauseMs;
       this.#ask({ ...command, prunes }, () => undefined);
+      this.#turns.proveAgain();
       this.#keepJoined(command, prunes ? PRUNE_MS : pruneInMs - pauseMs);
     };
     this.#beat = timers.set(again, pauseMs, true);

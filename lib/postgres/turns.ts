@@ -10,13 +10,21 @@ export interface ListeningClient {
   end(): Promise<unknown>;
 }
 
+export interface TurnsListener {
+  heard(payload: string): void;
+  listening(): void;
+  /** Sends the proof by another connection. */
+  prove(channel: string): Promise<unknown>;
+}
+
 /** The text of the notification by which a listener proves that it hears. */
 const PROOF = 'proof';
 const PAUSE_MS = 1_000;
 
 /**
  * Hears that it is the turn of this process. That is a hint and never a fact: who hears nothing asks again after a moment. It counts as
- * listening only while a notification that it sent to itself through the other connection has come back.
+ * listening only while a notification that it sent to itself through the other connection has come back. A network that forgets a
+ * connection on which nothing is said tells nobody, so that proof is asked for again and again.
  */
 export class Turns {
   /** Whether notifications arrive. */
@@ -24,10 +32,12 @@ export class Turns {
   readonly #environment: Environment;
   readonly #createClient: (() => ListeningClient) | undefined;
   readonly #pglite: Pglite<any> | undefined;
-  readonly #heard: (payload: string) => void;
-  readonly #prove: (channel: string) => Promise<unknown>;
-  readonly #onListening: () => void;
+  readonly #listener: TurnsListener;
+  /** Whether the last proof that was asked for has come back. */
+  #isProven = false;
+  #channel = '';
   #end: (() => unknown) | undefined;
+  #over: (() => void) | undefined;
   #timer: TimerHandle;
   #isClosed = false;
 
@@ -37,22 +47,16 @@ export class Turns {
       readonly createClient?: (() => ListeningClient) | undefined;
       readonly pglite: Pglite<any> | undefined;
     },
-    listener: {
-      heard(payload: string): void;
-      listening(): void;
-      /** Sends the proof by another connection. */
-      prove(channel: string): Promise<unknown>;
-    },
+    listener: TurnsListener,
   ) {
     this.#environment = environment;
     this.#createClient = source.createClient;
     this.#pglite = source.pglite;
-    this.#heard = (payload) => listener.heard(payload);
-    this.#onListening = () => listener.listening();
-    this.#prove = (channel) => listener.prove(channel);
+    this.#listener = listener;
   }
 
   async open(channel: string): Promise<void> {
+    this.#channel = channel;
     try {
       if (this.#pglite !== undefined) await this.#listenInProcess(channel, this.#pglite);
       else if (this.#createClient !== undefined)
@@ -61,6 +65,15 @@ export class Turns {
       // A client that can't be made or connected is tried again; the process finds its turns by asking until then.
       this.#again(channel);
     }
+  }
+
+  /** Asks for another proof; where the last one has not come back, the connection is replaced. */
+  proveAgain(): void {
+    if (!this.isListening) return;
+    if (!this.#isProven) return this.#over?.();
+    this.#isProven = false;
+    // What could not be asked for proves nothing.
+    this.#listener.prove(this.#channel).catch(() => (this.#isProven = true));
   }
 
   async close(): Promise<void> {
@@ -78,7 +91,7 @@ export class Turns {
     const end = await pglite.listen!(quoted(channel), (payload) => this.#received(payload));
     this.#end = end;
     if (this.#isClosed) await end();
-    else await this.#prove(channel);
+    else await this.#listener.prove(channel);
   }
 
   async #listenOn(channel: string, client: ListeningClient): Promise<void> {
@@ -89,6 +102,7 @@ export class Turns {
       this.isListening = false;
       this.#again(channel);
     };
+    this.#over = over;
     this.#end = () => {
       isOver = true;
       return client.end();
@@ -98,14 +112,15 @@ export class Turns {
     client.on('notification', ({ payload = '' }) => this.#received(payload));
     await client.connect();
     await client.query(`LISTEN ${quoted(channel)}`);
-    if (!this.#isClosed) await this.#prove(channel);
+    if (!this.#isClosed) await this.#listener.prove(channel);
   }
 
   #received(payload: string): void {
-    if (payload !== PROOF) return this.#heard(payload);
+    if (payload !== PROOF) return this.#listener.heard(payload);
+    this.#isProven = true;
     if (this.isListening || this.#isClosed) return;
     this.isListening = true;
-    this.#onListening();
+    this.#listener.listening();
   }
 
   #again(channel: string): void {

@@ -1,0 +1,38 @@
+import { expect, it } from '@jest/globals';
+import pg from 'pg';
+import { systemEnvironment } from '../../lib/core/system-environment.ts';
+import { lockDatabase } from '../../lib/postgres/lock-database.ts';
+import { postgresNode } from '../../lib/postgres/index.ts';
+import { PostgresLockNode } from '../../lib/postgres/postgres-lock-node.ts';
+import { usePostgres } from '../support/databases/use-databases.ts';
+import { Link } from '../support/link.ts';
+import { NodeDriver } from '../support/node-driver.ts';
+import { useClosing } from '../support/use-redlocks.ts';
+
+const database = usePostgres((pool) => pool.query(postgresNode(pool).ddl()));
+const closing = useClosing();
+
+/** Its timers run a hundred times as fast, so that a minute need not be waited for. */
+const environment = {
+  ...systemEnvironment,
+  timers: {
+    ...systemEnvironment.timers,
+    set: (callback: () => void, delayMs: number, isBackground?: boolean) =>
+      systemEnvironment.timers.set(callback, delayMs / 100, isBackground),
+  },
+};
+
+it('a connection that the network forgot is replaced by one that hears, although nobody was told of its end', async () => {
+  const url = new URL(database.url);
+  const link = closing(await Link.open({ host: url.hostname, port: Number(url.port) }));
+  url.port = String(link.port);
+  const listen = () => new pg.Client({ connectionString: url.href });
+  const settings = { name: 'postgresql', listen };
+  const node = new PostgresLockNode(lockDatabase(database.pool), settings, environment);
+  const driver = await NodeDriver.open(closing(node), { silenceLimitMs: 600_000 });
+  await driver.join();
+  await driver.listen('turns:bob.....');
+  link.forget();
+  await driver.untilListening(2);
+  expect(link.accepted).toBe(2);
+});
