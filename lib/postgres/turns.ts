@@ -8,6 +8,8 @@ export interface ListeningClient {
   on(event: 'notification', listener: (message: { readonly payload?: string }) => void): unknown;
   on(event: 'error' | 'end', listener: (error?: Error) => void): unknown;
   end(): Promise<unknown>;
+  /** Lets the process end although the other side has not said goodbye. */
+  unref?(): void;
 }
 
 export interface TurnsListener {
@@ -79,12 +81,18 @@ export class Turns {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.isListening = false;
-    this.#environment.timers.clear(this.#timer);
+    const { timers } = this.#environment;
+    timers.clear(this.#timer);
+    // Of a connection that the network forgot there is no end to wait for.
+    const patience = new Promise<void>((resolve) => {
+      this.#timer = timers.set(resolve, PAUSE_MS);
+    });
     try {
-      await this.#end?.();
+      await Promise.race([this.#end?.(), patience]);
     } catch {
       // It had ended.
     }
+    timers.clear(this.#timer);
   }
 
   async #listenInProcess(channel: string, pglite: Pglite<any>): Promise<void> {
@@ -105,7 +113,9 @@ export class Turns {
     this.#over = over;
     this.#end = () => {
       isOver = true;
-      return client.end();
+      const ending = client.end();
+      client.unref?.();
+      return ending;
     };
     client.on('error', over);
     client.on('end', over);

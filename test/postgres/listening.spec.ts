@@ -1,5 +1,6 @@
 import { expect, it } from '@jest/globals';
 import pg from 'pg';
+import type { Environment } from '../../lib/core/environment.ts';
 import { systemEnvironment } from '../../lib/core/system-environment.ts';
 import { lockDatabase } from '../../lib/postgres/lock-database.ts';
 import { postgresNode } from '../../lib/postgres/index.ts';
@@ -13,7 +14,7 @@ const database = usePostgres((pool) => pool.query(postgresNode(pool).ddl()));
 const closing = useClosing();
 
 /** Its timers run a hundred times as fast, so that a minute need not be waited for. */
-const environment = {
+const fast: Environment = {
   ...systemEnvironment,
   timers: {
     ...systemEnvironment.timers,
@@ -22,7 +23,8 @@ const environment = {
   },
 };
 
-it('a connection that the network forgot is replaced by one that hears, although nobody was told of its end', async () => {
+/** A node with an environment of its own, which listens through a stretch of network. */
+async function listening(environment: Environment) {
   const url = new URL(database.url);
   const link = closing(await Link.open({ host: url.hostname, port: Number(url.port) }));
   url.port = String(link.port);
@@ -32,7 +34,18 @@ it('a connection that the network forgot is replaced by one that hears, although
   const driver = await NodeDriver.open(closing(node), { silenceLimitMs: 600_000 });
   await driver.join();
   await driver.listen('turns:bob.....');
+  return { driver, link };
+}
+
+it('a connection that the network forgot is replaced by one that hears, although nobody was told of its end', async () => {
+  const { driver, link } = await listening(fast);
   link.forget();
   await driver.untilListening(2);
   expect(link.accepted).toBe(2);
+});
+
+it('a connection that the network forgot keeps no node from its end', async () => {
+  const { driver, link } = await listening(systemEnvironment);
+  link.setMode({ kind: 'hold' });
+  await expect(driver.node.close()).resolves.toBeUndefined();
 });
