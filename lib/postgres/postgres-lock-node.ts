@@ -28,6 +28,14 @@ interface PostgresNodeSettings {
   readonly listen?: (() => ListeningClient) | undefined;
 }
 
+interface Joined {
+  /** Its vote is the grant. */
+  readonly isSole: boolean;
+  readonly retentionMs: number;
+  /** The name of the database. */
+  readonly server: string | undefined;
+}
+
 /** Who has opened the node. */
 interface Service {
   readonly listener: port.LockNodeListener;
@@ -52,7 +60,7 @@ export class PostgresLockNode implements PostgresNode {
   readonly #turns: Turns;
   #service: Service | undefined;
   /** What the last join said. */
-  #joined = { isSole: false, retentionMs: 0 };
+  #joined: Joined = { isSole: false, retentionMs: 0, server: undefined };
   #channel: string | undefined;
   #beat: TimerHandle;
 
@@ -92,29 +100,36 @@ export class PostgresLockNode implements PostgresNode {
   join(request: port.JoinRequest, settle: (reply: port.JoinReply) => void): void {
     const { markerName: marker, configuration, versions, floorRetentionMs: retentionMs } = request;
     const isSole = parseConfiguration(configuration).nodes.length === 1;
-    this.#joined = { isSole, retentionMs };
+    const { server } = this.#joined;
+    this.#joined = { isSole, retentionMs, server };
     const [lowest, highest] = versions;
     const { name = `${marker} ${configuration}`, text: identity = null } =
       this.#service?.identity ?? {};
     const facts = { marker, configuration, lowest, highest, retentionMs, name, identity };
-    this.#ask({ do: 'join', ...facts, prunes: true }, (reply: port.JoinReply) => {
-      if (reply.kind === 'joined')
-        this.#keepJoined({ do: 'join', ...facts, prunes: false }, PRUNE_MS);
+    this.#ask({ do: 'join', ...facts, server, prunes: true }, (reply: port.JoinReply) => {
+      if (reply.kind === 'joined') {
+        // For as long as this process lives: a standby that takes over has the name of the database, too.
+        this.#joined = { isSole, retentionMs, server: reply.server };
+        const { server: own } = reply;
+        this.#keepJoined({ do: 'join', ...facts, server: own, prunes: false }, PRUNE_MS);
+      }
       settle(reply);
     });
   }
 
   acquire(request: port.AcquireRequest, settle: (reply: port.AcquireReply) => void): boolean {
     const { names, holder, ballot, ttlMs } = request;
-    const { isSole, retentionMs } = this.#joined;
+    const { isSole, retentionMs, server } = this.#joined;
     const fenced = isSole ? keysOf(names) : [];
-    const vote = { locks: names.locks, fenced, holder, ballot, ttlMs, retentionMs };
+    const vote = { locks: names.locks, fenced, holder, ballot, ttlMs, retentionMs, server };
     return this.#vote({ do: 'acquire', ...vote }, settle);
   }
 
   extend(request: port.ExtendRequest, settle: (reply: port.ExtendReply) => void): boolean {
     const { names, holder, ballot, ttlMs } = request;
-    return this.#vote({ do: 'extend', locks: names.locks, holder, ballot, ttlMs }, settle);
+    const { server } = this.#joined;
+    const vote = { locks: names.locks, holder, ballot, ttlMs, server };
+    return this.#vote({ do: 'extend', ...vote }, settle);
   }
 
   release(request: port.ReleaseRequest, settle: (reply: port.ReleaseReply) => void): boolean {

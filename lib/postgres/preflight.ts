@@ -10,6 +10,7 @@ const factsOf = (tables: readonly string[], run: string): string => `SELECT
   current_setting('server_version') AS version,
   CAST(current_setting('server_version_num') AS integer) / 10000 AS major,
   pg_is_in_recovery() AS standby,
+  current_setting('transaction_read_only') = 'on' AS readonly,
   current_setting('transaction_isolation') AS isolation,
   current_setting('fsync') AS fsync,
   to_regprocedure('${run}(jsonb,integer)') IS NOT NULL AND bool_and(to_regclass(name) IS NOT NULL) AS installed,
@@ -35,6 +36,10 @@ export async function examineDatabase(
     `is PostgreSQL ${version}: use ${OLDEST_VERSION} or newer`,
   );
   error(standby, 'is a standby, which takes no writes: connect to the primary');
+  error(
+    row['readonly'] === true && standby !== true,
+    'begins transactions that can not write: set default_transaction_read_only off',
+  );
   error(
     row['installed'] !== true,
     'lacks the tables and functions of the locks: create them in a migration, with the SQL that postgresNode(…).ddl() returns',

@@ -41,6 +41,7 @@ DECLARE
   replies jsonb[] := '{}';
   synced constant text := current_setting('synchronous_commit');
   is_durable boolean := false;
+  here text;
   applied text;
 BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
@@ -56,9 +57,13 @@ BEGIN
   IF batch->'guarded' <> '[]' THEN
     PERFORM FROM redlock_lease WHERE resource IN (SELECT jsonb_array_elements_text(batch->'guarded')) ORDER BY resource FOR UPDATE;
   END IF;
+  SELECT identity INTO here FROM redlock_process WHERE name = '';
   FOR called IN SELECT jsonb_array_elements(batch->'calls') LOOP
     is_durable := is_durable OR called->>'do' IN ('acquire', 'extend', 'revoke');
-    reply := CASE called->>'do'
+    -- A balancer, a name or a search_path may lead to other tables than before. What one process has locked here, nobody sees there.
+    reply := CASE WHEN called->>'server' IS NOT NULL AND called->>'server' IS DISTINCT FROM here THEN
+      '{"kind": "failed", "nothingWritten": true, "reason": "error", "message": "another database, or another schema, answers than before: give locks connections that lead to one, and restart this process if that is another one now"}'::jsonb
+    ELSE CASE called->>'do'
       WHEN 'acquire' THEN redlock_v1_acquire(called)
       WHEN 'extend' THEN redlock_v1_extend(called)
       WHEN 'release' THEN redlock_v1_release(called)
@@ -68,7 +73,7 @@ BEGIN
       WHEN 'inspect' THEN redlock_v1_inspect(called)
       WHEN 'revoke' THEN redlock_v1_revoke(called)
       WHEN 'list' THEN redlock_v1_list(called)
-    END;
+    END END;
     replies := array_append(replies, reply);
   END LOOP;
   -- A release that a crash undoes leaves a lock that ends by itself: it need not wait for the disk.

@@ -262,6 +262,44 @@ describe('a connection', () => {
   });
 });
 
+describe('connections that lead to several databases', () => {
+  it('give locks in the one that was joined, and say so elsewhere', async () => {
+    await pool.query('CREATE DATABASE twin');
+    const url = new URL(server.url);
+    url.pathname = '/twin';
+    const twin = newPool({ connectionString: url.href });
+    await twin.query(postgresNode(twin).ddl());
+    let turn = 0;
+    const either = () => [pool, twin][(turn += 1) % 2]!;
+    const alternating = {
+      connect: () => either().connect(),
+      query: (sql: string, values?: unknown[]) => either().query(sql, values),
+    };
+    const names = newNames();
+    const driver = await openDriver(alternating as unknown as pg.Pool);
+    const replies = [
+      await driver.acquire(names, 'holder..1', ballotNow()),
+      await driver.acquire(names, 'holder..1', ballotNow()),
+    ];
+    const refused = {
+      kind: 'failed',
+      nothingWritten: true,
+      message: expect.stringContaining('than before'),
+    };
+    expect(replies).toEqual(
+      expect.arrayContaining([{ kind: 'accepted' }, expect.objectContaining(refused)]),
+    );
+    expect((await driver.join()).kind === (await driver.join()).kind).toBe(false);
+    const holders = [pool, twin].map((each) =>
+      each.query('SELECT holder FROM redlock_lease WHERE resource = $1', [names.locks[0]]),
+    );
+    const held = (await Promise.all(holders)).flatMap(({ rows }) =>
+      rows.map(({ holder }) => holder),
+    );
+    expect(held.filter((holder) => holder !== null)).toEqual(['holder..1']);
+  });
+});
+
 describe('the start', () => {
   const findingsOf = async (over: pg.Pool) => {
     const driver = await NodeDriver.open(closing(postgresNode(over)));
@@ -281,6 +319,13 @@ describe('the start', () => {
       kind: 'failed',
       message: expect.stringContaining('read committed'),
     });
+  });
+
+  it('names connections that can not write', async () => {
+    const reader = newPool({ options: '-c default_transaction_read_only=on' });
+    expect(await findingsOf(reader)).toEqual([
+      expect.stringContaining('default_transaction_read_only'),
+    ]);
   });
 
   it('says how to make tables and functions that are missing', async () => {
