@@ -76,7 +76,7 @@ export const PLAYS: readonly DatabasePlay[] = [
     minutes: 0.5,
     quickMinutes: 0.5,
     holdMs: [TTL_MS / 2, TTL_MS],
-    breaks: replaced("CASE WHEN is_durable THEN durable ELSE 'off' END", "'off'"),
+    breaks: replaced('ELSIF NOT is_durable THEN', 'ELSE'),
     caughtBy: ['overlapping-validity', 'decreasing-token'],
   },
   {
@@ -86,7 +86,7 @@ export const PLAYS: readonly DatabasePlay[] = [
     minutes: 0.5,
     quickMinutes: 0.5,
     holdMs: [TTL_MS / 4, TTL_MS / 2],
-    breaks: replaced("called->'fenced'", "'[]'"),
+    breaks: replaced("jsonb_array_length(called->'fenced') - 1", '-1'),
     caughtBy: ['lost-update'],
   },
 ];

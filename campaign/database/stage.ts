@@ -22,8 +22,13 @@ import { TTL_MS, type Load, type WorkerCommand, type WorkerSettings } from './wo
 /** The connections that the pooler opens to the database: much fewer than there are callers. */
 const POOLER_SIZE = 10;
 const STOP_LIMIT_MS = 10_000;
-/** Without it, what is updated all the time would grow for that reason alone. */
-const SETTINGS = { autovacuum: 'on', autovacuum_naptime: '1' };
+const SETTINGS = {
+  // What is updated all the time would grow without it.
+  autovacuum: 'on',
+  autovacuum_naptime: '1',
+  // What a commit leaves to the writer is gone after a crash.
+  wal_writer_delay: '10s',
+};
 
 /** What a play needs. */
 export interface StageSettings {
