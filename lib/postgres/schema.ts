@@ -33,7 +33,7 @@ CREATE TABLE IF NOT EXISTS redlock_process (
 );`;
 
 const RUN = `-- Runs the calls of a batch in their order, in one transaction, and returns their answers. fresh: the locks that need a row.
--- guarded: those whose row must not be skipped.
+-- guarded: those whose row is worth a wait.
 CREATE OR REPLACE FUNCTION redlock_v1(batch jsonb, lock_timeout_ms integer) RETURNS text LANGUAGE plpgsql AS $redlock$
 DECLARE
   called jsonb;
@@ -55,7 +55,11 @@ BEGIN
     INSERT INTO redlock_lease (resource) SELECT DISTINCT jsonb_array_elements_text(batch->'fresh') ORDER BY 1 ON CONFLICT DO NOTHING;
   END IF;
   IF batch->'guarded' <> '[]' THEN
-    PERFORM FROM redlock_lease WHERE resource IN (SELECT jsonb_array_elements_text(batch->'guarded')) ORDER BY resource FOR UPDATE;
+    BEGIN
+      PERFORM FROM redlock_lease WHERE resource IN (SELECT jsonb_array_elements_text(batch->'guarded')) ORDER BY resource FOR UPDATE;
+    EXCEPTION WHEN lock_not_available THEN
+      NULL; -- somebody holds one of them for long: only the calls for that one fail
+    END;
   END IF;
   SELECT identity INTO here FROM redlock_process WHERE name = '';
   FOR called IN SELECT jsonb_array_elements(batch->'calls') LOOP
@@ -175,7 +179,7 @@ $redlock$;`;
  * and ORMs can carry it. They are what the Lua scripts are to a Redis server, command by command.
  *
  * **No statement waits behind a user.** A row that another transaction has locked is skipped, and the caller hears that the lock is
- * busy; rows of the lease that must not be skipped are locked first, all of a batch in the order of their names. So batches never
+ * busy; rows of the lease that are worth a short wait are locked first, all of a batch in the order of their names. So batches never
  * wait for each other in a circle, and a time that is read behind those locks is never one from before a wait.
  *
  * Who touches the line of a lock has the row of its lease, so that no waiter is overlooked by the release that should name it.

@@ -8,6 +8,15 @@ BEGIN
 END
 $redlock$;`;
 
+export const LOCKED = `-- The answer where somebody else has the row of a lock for long; null where nobody has, or there is none.
+CREATE OR REPLACE FUNCTION redlock_v1_taken(wanted text) RETURNS jsonb LANGUAGE plpgsql AS $redlock$
+BEGIN
+  PERFORM FROM redlock_lease WHERE resource = wanted FOR UPDATE SKIP LOCKED;
+  IF FOUND OR NOT EXISTS (SELECT FROM redlock_lease WHERE resource = wanted) THEN RETURN NULL; END IF;
+  RETURN '{"kind": "failed", "nothingWritten": false, "reason": "error", "message": "another transaction has its row"}';
+END
+$redlock$;`;
+
 export const ACQUIRE = `-- Accepts the ballot of an attempt on all of its keys, or on none. Where it is the only vote, it is the grant: the fence learns of it
 -- in the same commit, so that a former holder can't write from then on.
 CREATE OR REPLACE FUNCTION redlock_v1_acquire(called jsonb) RETURNS jsonb LANGUAGE plpgsql AS $redlock$
@@ -108,9 +117,12 @@ DECLARE
   ballot constant bigint := called->>'ballot';
   missing integer := 0;
   is_held boolean;
+  taken jsonb;
   l redlock_lease;
 BEGIN
   FOR i IN 1..cardinality(names) LOOP
+    taken := redlock_v1_taken(names[i]);
+    IF taken IS NOT NULL THEN RETURN taken; END IF;
     SELECT * INTO l FROM redlock_lease WHERE resource = names[i];
     is_held := l.holder IS NOT NULL AND l.valid_until > clock_timestamp() AND left(l.holder, 1) <> '#';
     IF is_held AND l.holder = me THEN CONTINUE; END IF;
@@ -159,10 +171,13 @@ DECLARE
   freed text;
   is_mine boolean;
   is_line boolean;
+  taken jsonb;
   deleted integer := 0;
   l redlock_lease;
 BEGIN
   FOR freed IN SELECT jsonb_array_elements_text(called->'locks') LOOP
+    taken := redlock_v1_taken(freed);
+    IF taken IS NOT NULL THEN RETURN taken; END IF;
     SELECT * INTO l FROM redlock_lease WHERE resource = freed;
     is_mine := l.valid_until > clock_timestamp() AND (l.holder = me OR leaves AND l.holder = '#' || process);
     IF called->'keepMs' IS NOT NULL THEN
@@ -195,8 +210,11 @@ DECLARE
   first text;
   is_behind boolean;
   free_in bigint;
+  taken jsonb;
   l redlock_lease;
 BEGIN
+  taken := redlock_v1_taken(wanted);
+  IF taken IS NOT NULL THEN RETURN taken; END IF;
   IF place = 0 THEN place := extract(epoch FROM clock_timestamp()) * 1000000; END IF;
   SELECT * INTO l FROM redlock_lease WHERE resource = wanted;
   IF l.valid_until <= clock_timestamp() THEN l.holder := NULL; END IF;

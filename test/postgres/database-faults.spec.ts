@@ -122,6 +122,31 @@ describe('a transaction of somebody else that holds a row', () => {
     await other.query('COMMIT');
     other.release();
   });
+
+  it('a batch renews and releases the other locks in it, and fails for that one alone', async () => {
+    const [stuck, other, third] = [newNames(), newNames(), newNames()];
+    const driver = await openDriver(pool, 2_000);
+    const ballot = ballotNow();
+    for (const names of [stuck, other, third]) await driver.acquire(names, 'holder..1', ballot);
+    const user = await newPool({ max: 1 }).connect();
+    await user.query('BEGIN');
+    await user.query('SELECT FROM redlock_lease WHERE resource = $1 FOR UPDATE', [stuck.locks[0]]);
+    const replies = await Promise.all([
+      driver.extend(stuck, 'holder..1', ballot),
+      driver.extend(other, 'holder..1', ballot),
+      driver.release(third, 'holder..1'),
+      driver.release(stuck, 'holder..1'),
+    ]);
+    await user.query('COMMIT');
+    user.release();
+    expect(replies).toMatchObject([
+      { kind: 'failed', message: 'another transaction has its row' },
+      { kind: 'extended' },
+      { kind: 'released', deleted: 1 },
+      { kind: 'failed' },
+    ]);
+    expect(await driver.release(stuck, 'holder..1')).toMatchObject({ deleted: 1 });
+  });
 });
 
 describe('durability', () => {
