@@ -26,6 +26,7 @@ export class SimulatedNode implements Port.LockNode, WireSource {
   readonly #wires = new Set<SimulatedWire>();
   #latest: Port.AcquireRequest | undefined;
   /** When it was joined, if nothing was said against that since. */
+  #duplicatedAtMs = Number.NEGATIVE_INFINITY;
   #joinedAtMs = Infinity;
   #listener: Port.LockNodeListener | undefined;
   /** What was given and has to be written before the tick ends. */
@@ -154,6 +155,7 @@ export class SimulatedNode implements Port.LockNode, WireSource {
 
   /** Everything said lately is said to the server once more. */
   duplicate(afterMs: number): void {
+    this.#duplicatedAtMs = this.ends.process.nowMs;
     for (const wire of this.#commands()) wire.duplicate(afterMs);
   }
 
@@ -177,13 +179,16 @@ export class SimulatedNode implements Port.LockNode, WireSource {
     settle: (reply: Reply) => void,
   ): (reply: Reply) => void {
     const { server, process } = this.ends;
+    const saidAtMs = process.nowMs;
     this.#monitor.sending(kind, request, server.index);
     if (this.#trace.on) this.#tell(`→ ${server.name} ${textOf(kind, request)}`);
     return (reply) => {
       if (!process.alive) return;
       if (this.#trace.on) this.#tell(`← ${server.name} ${textOf(kind, request)} = ${reply.kind}`);
       this.#monitor.answered(kind, request, server.index, reply);
-      if (kind === 'acquire' && 'nothingWritten' in reply && reply.nothingWritten)
+      const isUnwritten = 'nothingWritten' in reply && reply.nothingWritten;
+      // What was said twice may be refused once, and written the other time.
+      if (kind === 'acquire' && isUnwritten && this.#duplicatedAtMs < saidAtMs)
         this.#checkUnwritten(request as Port.AcquireRequest);
       if (reply.kind === 'joined') this.#joinedAtMs = process.nowMs;
       else if (kind === 'join' || reply.kind === 'unjoined' || 'mustJoin' in reply)
@@ -196,7 +201,7 @@ export class SimulatedNode implements Port.LockNode, WireSource {
     const { server } = this.ends;
     const [lock, floor] = names.pairs as [string, string];
     const isWritten = server.holderOf(lock) === holder && server.floorOf(floor) === ballot;
-    if (isWritten) this.#monitor.writtenAfterAll(`${holder} on ${server.name}`);
+    if (isWritten) this.#monitor.writtenAfterAll(holder, server.name);
   }
 
   /** Expects that what is collected is written before the tick ends. */
