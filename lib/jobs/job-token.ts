@@ -43,7 +43,7 @@ function runOf(job: any, queue: string | undefined): JobRun | undefined {
     return { kind: 'nats', queue: `${stream}/${consumer}`, id: streamSequence, createdAt, count };
   }
   if (fields === undefined) return undefined;
-  const { messageId, timestamp, headers = {} } = properties;
+  const { messageId, timestamp, headers = {} } = properties ?? {};
   // Both are absent at first. RabbitMQ 4.3 counts each delivery in the second one, and in the first one only failures.
   const { 'x-delivery-count': failed = 0, 'x-acquired-count': acquired = 0 } = headers;
   const earlier = Math.max(failed, acquired);
@@ -87,11 +87,14 @@ export function jobToken(job: object, queue?: string): FencingToken {
     throw new FencedUsageError(
       'A token needs one job of BullMQ, pg-boss (with includeMetadata) or graphile-worker (helpers.job), or a message of NATS JetStream or of a RabbitMQ quorum queue. SQS and Redis Streams have no count that only grows: take a lock there.',
     );
-  const createdAt = Math.floor(new Date(run.createdAt as number).getTime());
+  // No date at all would be that of 1970.
+  const createdAt = Math.floor(new Date((run.createdAt ?? NaN) as number).getTime());
   const value = createdAt * 1_000 + Number(run.count);
   const facts = { ...run, createdAt, count: value };
   const missing = Object.entries(facts).filter(([, fact]) =>
-    typeof fact === 'number' ? !Number.isSafeInteger(fact) : fact == null,
+    typeof fact === 'number'
+      ? !(Number.isSafeInteger(fact) && fact > 0)
+      : fact == null || fact === '',
   );
   if (missing.length > 0) {
     const names = missing.map(([name]) => name).join(', ');

@@ -30,7 +30,11 @@ export interface KubernetesLease {
 export function leaseToken({ metadata, spec }: KubernetesLease, identity: string): FencingToken {
   const { namespace, name, uid } = metadata ?? {};
   const holder = spec?.holderIdentity;
-  if (holder !== identity || !identity || !uid)
+  if (!uid)
+    throw new FencedUsageError(
+      `The Lease ${namespace}/${name} has no metadata.uid: pass it as the API server answered. A Lease that was deleted counts from the beginning, and only that tells it apart.`,
+    );
+  if (holder !== identity || !identity)
     throw new FencedUsageError(
       `The Lease ${namespace}/${name} is held by ${holder || 'nobody'}, not by ${identity}: this process is not the leader.`,
     );

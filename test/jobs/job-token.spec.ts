@@ -84,6 +84,14 @@ describe('jobToken', () => {
     ['an entry of a Redis Stream', ['1-0', ['field', 'value']], 'Redis Streams'],
     ['no job', undefined, 'needs one job'],
     ['pg-boss without its metadata', { ...PG_BOSS, createdOn: undefined }, 'includeMetadata: true'],
+    ['pg-boss without a time', { ...PG_BOSS, createdOn: null }, 'no createdAt'],
+    ['BullMQ without an id', { ...BULLMQ, id: '' }, 'no id'],
+    [
+      'BullMQ before its first run',
+      { ...BULLMQ, timestamp: 0, attemptsStarted: 0 },
+      'no createdAt, count',
+    ],
+    ['a message without properties', { fields: {} }, 'no queue, id, createdAt, count'],
     ['NATS without a count', { info: {} }, 'no id, createdAt, count'],
     ['RabbitMQ without the name of the queue', AMQP, 'no queue'],
     ['BullMQ with a count of another type', { ...BULLMQ, attemptsStarted: 'one' }, 'no count'],
@@ -123,6 +131,8 @@ describe('the tokens of leaders', () => {
     const lease = { metadata, spec: { holderIdentity: 'pod-b', leaseTransitions: 3 } };
     expect(() => leaseToken(lease, 'pod-a')).toThrow('held by pod-b, not by pod-a');
     expect(() => leaseToken({ metadata, spec: { holderIdentity: '' } }, '')).toThrow('nobody');
+    const nameless = { metadata: { name: 'nightly' }, spec: { holderIdentity: 'pod-a' } };
+    expect(() => leaseToken(nameless, 'pod-a')).toThrow('no metadata.uid');
   });
 
   it('are the revision and the lease of a key in etcd, which has them as text', () => {
