@@ -123,7 +123,7 @@ describe('docs/quick-start.md', () => {
   const servers = useRedisServers(1);
 
   it('has an application that boots, writes a report through the fence, and outlives a broken connection', async () => {
-    await database.pool.query(/CREATE TABLE report .+/.exec(QUICK_START.text)![0]);
+    await database.pool.query(/CREATE TABLE IF NOT EXISTS report .+/.exec(QUICK_START.text)![0]);
     const project = await writePrograms(QUICK_START.path, [servers[0]!.url]);
     const { pool } = await project.load('database.ts');
     closeLater({ close: () => pool.end() });
