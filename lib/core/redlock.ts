@@ -5,6 +5,7 @@ import {
   QuorumUnavailableError,
   RedlockClosedError,
   isAbout,
+  quoteKeys,
 } from './errors.ts';
 import type { Caller } from './events.ts';
 import type { FencingToken } from './fencing-token.ts';
@@ -18,7 +19,7 @@ import { listLocks, revokeKey, type LockList, type RevokedLock } from './nodes/o
 import type { LockNode } from './nodes/lock-node.ts';
 import { NodeSet } from './nodes/node-set.ts';
 import { stateOf, statusOf, type LockStatus } from './nodes/status.ts';
-import { normalizeKeys, oneKey } from './options/lock-keys.ts';
+import { normalizeKeys, oneKey, refusedKeys } from './options/lock-keys.ts';
 import type { AcquireOptions, RedlockOptions, WithLockOptions } from './options/options.ts';
 import { kindOf } from './options/option-names.ts';
 import { ACQUIRE_RULES, resolveAcquire, resolveOptions } from './options/resolve-options.ts';
@@ -263,6 +264,8 @@ export class Redlock {
     const signal = options?.signal;
     const isInside = currentSection(this, ({ isHeld }) => isHeld) !== undefined;
     if (this.isClosing && !isInside) throw new RedlockClosedError(keys);
+    const refusal = this.#nodes.refusal(keys);
+    if (refusal !== undefined) throw refusedKeys(refusal, quoteKeys(keys));
     this.#arrivals += 1;
     const caller = options?.[CALLED_BY];
     const call: Call = { keys, settings, caller, arrival: this.#arrivals, isInside };

@@ -78,12 +78,13 @@ export class CallLine {
   async ask(sql: string, parameters: readonly unknown[] = []): ReturnType<LockDatabase['query']> {
     let timer: unknown;
     const { timers } = this.#environment;
-    const givenUp = new Promise<never>((_resolve, reject) => {
-      const silence = `no answer within ${this.#silenceLimitMs} ms`;
-      timer = timers.set(() => reject(new Error(silence)), this.#silenceLimitMs, true);
-    });
+    const giveUp = () =>
+      new Promise<never>((_resolve, reject) => {
+        const silence = `no answer within ${this.#silenceLimitMs} ms`;
+        timer = timers.set(() => reject(new Error(silence)), this.#silenceLimitMs, true);
+      });
     try {
-      return await inModuleContext(() => this.#database.query(sql, parameters, givenUp));
+      return await inModuleContext(() => this.#database.query(sql, parameters, giveUp));
     } finally {
       timers.clear(timer);
     }
@@ -91,15 +92,24 @@ export class CallLine {
 
   /** Writes what was collected, and resolves when its answers have come. */
   async close(): Promise<void> {
-    if (this.#state === 'up') {
-      this.#isFlushDue = true;
-      while (this.#isBusy) await new Promise<void>((resolve) => (this.#wake = resolve));
-      await this.#run();
-    }
+    const { timers } = this.#environment;
+    let timer: unknown;
+    // A pool whose connections are all taken may never give one.
+    const patience = new Promise<void>((resolve) => {
+      timer = timers.set(resolve, this.#silenceLimitMs);
+    });
+    if (this.#state === 'up') await Promise.race([this.#finish(), patience]);
+    timers.clear(timer);
     const open = this.#collected.splice(0);
     this.#state = 'closed';
     this.#problem = 'closed';
     for (const { settle } of open) settle(notSent('closed'));
+  }
+
+  async #finish(): Promise<void> {
+    this.#isFlushDue = true;
+    while (this.#isBusy) await new Promise<void>((resolve) => (this.#wake = resolve));
+    await this.#run();
   }
 
   async #run(): Promise<void> {
@@ -123,6 +133,11 @@ export class CallLine {
     } catch (error) {
       const { message } = error as Error;
       const reason = isAnswer(error) ? 'error' : 'unreachable';
+      // It is not known whose fault it was, and nothing was written: each is asked by itself.
+      if (reason === 'error' && batch.length > 1) {
+        for (const call of batch) await this.#send([call]);
+        return;
+      }
       const reply: NodeFailure = { kind: 'failed', nothingWritten: false, reason, message };
       if (reason === 'unreachable') this.#lost(message);
       for (const { settle } of batch) settle(reply);
@@ -168,7 +183,7 @@ function batchOf(calls: readonly Command[]): object {
     const found = calls.flatMap(({ do: name, locks = [] }) => (names.includes(name) ? locks : []));
     return [...new Set(found)];
   };
-  const guarded = locksOf('extend', 'release', 'wait');
+  const guarded = locksOf('extend', 'release', 'wait', 'revoke');
   return { calls, fresh: locksOf('acquire', 'wait'), guarded };
 }
 

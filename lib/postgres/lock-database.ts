@@ -3,7 +3,7 @@ import { RedlockConfigError } from '../core/errors.ts';
 import { hasMethods, refuseClient } from '../fencing/fence-arguments.ts';
 import { pgliteFence, type Pglite } from '../fencing/drivers/pglite-fence.ts';
 import { postgresFence } from '../fencing/drivers/postgres-fence.ts';
-import type { PostgresClient, PostgresPool } from '../fencing/drivers/postgres-pool.ts';
+import type { PostgresPool } from '../fencing/drivers/postgres-pool.ts';
 import { send, type SqlRow } from '../fencing/sql/sql-executor.ts';
 import { SqlFence } from '../fencing/sql/sql-fence.ts';
 import { isAnswer } from '../fencing/sql/sql-error.ts';
@@ -17,13 +17,14 @@ export interface LockDatabase {
   /** A PGlite, which tells its process by itself. */
   readonly pglite: Pglite<any> | undefined;
   /**
-   * @param givenUp rejects when nobody waits for the answer any more: a connection of a pool is thrown away then, because what was
-   *   sent on it may still be executed
+   * @param giveUp rejects when the answer has been due for too long from its call on: a connection of a pool is thrown away then, because
+   *   what was sent on it may still be executed. The wait for a connection is not counted where it is known: to give up would be to
+   *   lose the place in the line for one.
    */
   query(
     sql: string,
     parameters: readonly unknown[],
-    givenUp: Promise<never>,
+    giveUp: () => Promise<never>,
   ): Promise<readonly SqlRow[]>;
 }
 
@@ -45,8 +46,8 @@ export function lockDatabase(database: PostgresPool | Pglite<any> | Fence): Lock
     schema: schema === undefined ? '' : `${schema}.`,
     pglite: isPglite(inner) ? inner : undefined,
     query: isPool(inner)
-      ? (sql, parameters, givenUp) => queryPool(inner, sql, parameters, givenUp)
-      : (sql, parameters, givenUp) => Promise.race([run(sql, parameters, givenUp), givenUp]),
+      ? (sql, parameters, giveUp) => queryPool(inner, sql, parameters, giveUp)
+      : (sql, parameters, giveUp) => Promise.race([run(sql, parameters, giveUp), giveUp()]),
   };
 }
 
@@ -77,28 +78,15 @@ async function queryPool(
   pool: PostgresPool,
   text: string,
   values: readonly unknown[],
-  givenUp: Promise<never>,
+  giveUp: () => Promise<never>,
 ): Promise<readonly SqlRow[]> {
-  const connecting = pool.connect();
-  let isLate = false;
-  const client = await Promise.race([connecting, givenUp])
-    .catch((error: unknown) => {
-      isLate = true;
-      throw error;
-    })
-    .finally(() => {
-      if (isLate)
-        void connecting.then(
-          (late) => late.release(),
-          () => undefined,
-        );
-    });
+  const client = await pool.connect();
   let broken: Error | undefined;
   const onError = (error: Error): void => void (broken ??= error);
   client.on?.('error', onError);
   try {
     const statement = { text, values: [...values], queryMode: 'extended' };
-    const { rows } = await Promise.race([(client as PostgresClient).query(statement), givenUp]);
+    const { rows } = await Promise.race([client.query(statement), giveUp()]);
     return rows as readonly SqlRow[];
   } catch (error) {
     if (!isAnswer(error)) broken ??= error instanceof Error ? error : new Error(String(error));

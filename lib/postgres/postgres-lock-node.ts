@@ -7,9 +7,11 @@ import type { Fence } from '../fencing/fence.ts';
 import { CallLine, notSent, type Command } from './call-line.ts';
 import type { LockDatabase } from './lock-database.ts';
 import { examineDatabase } from './preflight.ts';
-import { lockTables } from './schema.ts';
+import { lockTables, ONE_AT_A_TIME } from './schema.ts';
 import { PROVE, Turns, type ListeningClient } from './turns.ts';
 
+/** An entry of an index takes a third of a page at most. */
+const MOST_BYTES = 2_500;
 /** A process that hears nothing asks as often as that whether it is its turn. */
 const POLL_MS = 100;
 /** What is out of date is deleted as often as that, since it takes a look at every row. */
@@ -85,7 +87,15 @@ export class PostgresLockNode implements PostgresNode {
 
   ddl(): string {
     const { schema, fenceTable, fence } = this.#database;
-    return `${fence.ddl()}\n\n${lockTables(schema, fenceTable)}`;
+    return [ONE_AT_A_TIME, fence.ddl(), lockTables(schema, fenceTable)].join('\n\n');
+  }
+
+  refusal({ locks }: port.LockNames): string | undefined {
+    if (locks.some((name) => name.includes('\0'))) return 'PostgreSQL can store no NUL in a key';
+    const isLong = locks.some((name) => Buffer.byteLength(name) > MOST_BYTES);
+    return isLong
+      ? `with its prefix, a key in PostgreSQL has at most ${MOST_BYTES} bytes`
+      : undefined;
   }
 
   forService(): PostgresLockNode {
@@ -217,23 +227,18 @@ export class PostgresLockNode implements PostgresNode {
     if (lockName !== undefined) this.#service?.listener.turn(lockName, Number(keptMs));
   }
 
-  /** Collects a vote. What no text or integer of the database can be is refused here: it would fail all that leave with it. */
+  /** Collects a vote. A time that is no integer would fail all that leave with it. */
   #vote(command: Command, settle: (reply: any) => void): boolean {
-    const problem = unusable(command);
-    if (problem === undefined) this.#line.push(command, settle);
-    else settle({ kind: 'failed', nothingWritten: false, reason: 'error', message: problem });
-    return problem === undefined;
+    const isUsable = Number.isInteger(command['ttlMs'] ?? 1);
+    const message = 'a ttl must be a whole number of milliseconds';
+    if (isUsable) this.#line.push(command, settle);
+    else settle({ kind: 'failed', nothingWritten: false, reason: 'error', message });
+    return isUsable;
   }
 
   #ask(command: Command, settle: (reply: any) => void): void {
     if (this.#vote(command, settle)) this.#line.flush();
   }
-}
-
-function unusable({ locks = [], ttlMs = 1 }: Command): string | undefined {
-  if (!Number.isInteger(ttlMs)) return 'a ttl must be a whole number of milliseconds';
-  const hasNul = locks.some((name) => name.includes('\0'));
-  return hasNul ? 'PostgreSQL can not store NUL in a key' : undefined;
 }
 
 /** The keys of the fence: the names of the locks without their prefix. */

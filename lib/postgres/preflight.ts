@@ -13,10 +13,13 @@ const factsOf = (tables: readonly string[], run: string): string => `SELECT
   current_setting('transaction_read_only') = 'on' AS readonly,
   current_setting('transaction_isolation') AS isolation,
   current_setting('fsync') AS fsync,
+  current_setting('server_encoding') AS encoding,
   to_regprocedure('${run}(jsonb,integer)') IS NOT NULL AND bool_and(to_regclass(name) IS NOT NULL) AS installed,
   coalesce(bool_or((SELECT relpersistence = 'u' FROM pg_catalog.pg_class WHERE oid = to_regclass(name))), false) AS unlogged,
   string_agg((SELECT string_agg(wanted, ', ') || ' ON ' || name FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS wanted
-    WHERE NOT has_table_privilege(to_regclass(name), wanted)), '; ') AS missing
+    WHERE NOT has_table_privilege(to_regclass(name), wanted)), '; ') AS missing,
+  (SELECT count(*) FROM pg_catalog.pg_proc WHERE starts_with(proname, 'redlock_v1') AND pg_function_is_visible(oid)
+    AND NOT has_function_privilege(oid, 'EXECUTE')) > 0 AS inexecutable
 FROM unnest(ARRAY[${tables.map((name) => `'${name}'`).join(', ')}]) AS name`;
 
 /** Facts and findings about the database. Writes nothing. */
@@ -52,7 +55,12 @@ export async function examineDatabase(
     row['unlogged'],
     'keeps locks in an UNLOGGED table, which is empty after a crash: ALTER TABLE … SET LOGGED',
   );
+  error(
+    !['UTF8', 'SQL_ASCII'].includes(String(row['encoding'])),
+    `has the encoding ${String(row['encoding'])}, which lacks characters that keys may have: use a database with UTF8`,
+  );
   error(missing, `a right is missing: GRANT ${String(missing)} TO the user of this connection`);
+  error(row['inexecutable'], 'a right is missing: GRANT EXECUTE ON the functions redlock_v1…');
   if (row['fsync'] === 'off') {
     const message = 'runs with fsync off: after a crash a held lock may get a second holder';
     findings.push({ severity: 'warning', message });

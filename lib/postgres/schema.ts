@@ -1,5 +1,8 @@
 import * as votes from './voting-functions.ts';
 
+/** Several processes may run the SQL at their start, as one transaction each. */
+export const ONE_AT_A_TIME = `SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtext('nestjs-fenced-lock'));`;
+
 const LEASES = `-- A row for each key that was locked in the last minutes. holder: NULL is free; '#' and the mark of a process: free, and kept for that
 -- one for a moment. token: the newest number that was granted; lower ones are refused. previous: what it was before that attempt.
 CREATE TABLE IF NOT EXISTS redlock_lease (

@@ -1,4 +1,5 @@
 import type { Environment, TimerHandle } from '../core/environment.ts';
+import { hasMethods } from '../fencing/fence-arguments.ts';
 import type { Pglite } from '../fencing/drivers/pglite-fence.ts';
 
 /** A connection of its own to the database itself, such as a `Client` of `pg`: behind a pooler nothing reaches a listener. */
@@ -117,6 +118,13 @@ export class Turns {
       client.unref?.();
       return ending;
     };
+    if (!hasMethods(client, ['connect', 'query', 'on', 'end'])) {
+      this.#end = undefined;
+      this.#isClosed = true;
+      const needs =
+        "The option 'listen' of postgresNode must return a new client, such as () => new Client({ connectionString }) of pg, and no promise. Without it, this process asks for its turn.";
+      return process.emitWarning(needs);
+    }
     client.on('error', over);
     client.on('end', over);
     client.on('notification', ({ payload = '' }) => this.#received(payload));

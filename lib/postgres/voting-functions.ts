@@ -20,6 +20,7 @@ $redlock$;`;
 export const ACQUIRE = `-- Accepts the ballot of an attempt on all of its keys, or on none. Where it is the only vote, it is the grant: the fence learns of it
 -- in the same commit, so that a former holder can't write from then on.
 CREATE OR REPLACE FUNCTION redlock_v1_acquire(called jsonb) RETURNS jsonb LANGUAGE plpgsql AS $redlock$
+#variable_conflict use_variable
 DECLARE
   last constant integer := jsonb_array_length(called->'locks') - 1;
   last_fenced constant integer := jsonb_array_length(called->'fenced') - 1;

@@ -1,57 +1,23 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import pg from 'pg';
+import { describe, expect, it } from '@jest/globals';
+import type pg from 'pg';
 import { NodeNames } from '../../lib/core/nodes/node-names.ts';
 import { postgresNode } from '../../lib/postgres/index.ts';
-import type { DatabaseServer } from '../support/databases/database-server.ts';
-import { startPostgres } from '../support/databases/postgres-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { Link } from '../support/link.ts';
-import { ballotNow, NodeDriver, TTL_MS } from '../support/node-driver.ts';
+import { ballotNow, TTL_MS } from '../support/node-driver.ts';
 import { useClosing, useRedlocks } from '../support/use-redlocks.ts';
+import { newNames, useOwnServer } from './own-server.ts';
 
-let server: DatabaseServer;
-let pool: pg.Pool;
+const server = useOwnServer();
+const { newPool, openDriver } = server;
 const open = useRedlocks();
 const closing = useClosing();
-const pools: pg.Pool[] = [];
-
-function newPool(settings: pg.PoolConfig = {}): pg.Pool {
-  const made = new pg.Pool({ connectionString: server.url, ...settings });
-  made.on('error', () => undefined);
-  pools.push(made);
-  return made;
-}
-
-beforeAll(async () => {
-  // Nothing reaches the disk by itself but what a commit waits for.
-  server = await startPostgres({ wal_writer_delay: '10s', fsync: 'on' });
-  pool = newPool();
-  await pool.query(postgresNode(pool).ddl());
-}, 180_000);
-
-afterEach(async () => {
-  await Promise.all(pools.splice(1).map((each) => each.end()));
-});
-
-afterAll(async () => {
-  await pool?.end();
-  await server?.stop();
-});
-
-let keys = 0;
-const newNames = () => new NodeNames('lock:', [`key${(keys += 1)}`]);
-
-async function openDriver(over = pool, silenceLimitMs = 60_000): Promise<NodeDriver> {
-  const driver = await NodeDriver.open(closing(postgresNode(over)), { silenceLimitMs });
-  await driver.join(0, { configuration: '1 postgresql' });
-  return driver;
-}
 
 /** The rest of a lease in ms, as the database counts it. */
 async function leftOf(names: NodeNames): Promise<number> {
   const sql =
     'SELECT extract(epoch FROM valid_until - clock_timestamp()) * 1000 AS ms FROM redlock_lease WHERE resource = $1';
-  const { rows } = await pool.query(sql, [names.locks[0]]);
+  const { rows } = await server.pool.query(sql, [names.locks[0]]);
   return Number(rows[0].ms);
 }
 
@@ -93,7 +59,7 @@ describe('a transaction of somebody else that holds a row', () => {
       const names = newNames();
       const [lock = ''] = names.locks;
       const sqlOf = (text: string) => text.replaceAll('$', lock).replaceAll('#', lock.slice(5));
-      const driver = await openDriver(pool, 2_000);
+      const driver = await openDriver(server.pool, 2_000);
       const other = await newPool({ max: 1 }).connect();
       await other.query(sqlOf(before));
       await other.query(`BEGIN; ${sqlOf(held)}`);
@@ -125,7 +91,7 @@ describe('a transaction of somebody else that holds a row', () => {
 
   it('a batch renews and releases the other locks in it, and fails for that one alone', async () => {
     const [stuck, other, third] = [newNames(), newNames(), newNames()];
-    const driver = await openDriver(pool, 2_000);
+    const driver = await openDriver(server.pool, 2_000);
     const ballot = ballotNow();
     for (const names of [stuck, other, third]) await driver.acquire(names, 'holder..1', ballot);
     const user = await newPool({ max: 1 }).connect();
@@ -161,9 +127,9 @@ describe('durability', () => {
     const names = newNames();
     const ballot = ballotNow();
     expect(await driver.acquire(names, 'holder..1', ballot)).toEqual({ kind: 'accepted' });
-    expect(await isFlushed(pool)).toBe(true);
+    expect(await isFlushed(server.pool)).toBe(true);
     expect(await driver.extend(names, 'holder..1', ballot)).toMatchObject({ kind: 'extended' });
-    expect(await isFlushed(pool)).toBe(true);
+    expect(await isFlushed(server.pool)).toBe(true);
   });
 
   it('a refusal writes nothing', async () => {
@@ -171,7 +137,7 @@ describe('durability', () => {
     const names = newNames();
     await driver.acquire(names, 'holder..1', ballotNow());
     const position = async () =>
-      (await pool.query('SELECT pg_current_wal_insert_lsn() AS at')).rows[0].at as string;
+      (await server.pool.query('SELECT pg_current_wal_insert_lsn() AS at')).rows[0].at as string;
     const before = await position();
     for (let tries = 0; tries < 20; tries += 1)
       expect(await driver.acquire(names, 'another.1', ballotNow())).toMatchObject({ kind: 'held' });
@@ -179,9 +145,12 @@ describe('durability', () => {
   });
 
   it('locks, tokens and the fence outlive a crash of the server; holders go on, and others stay out', async () => {
-    const [ana, bob] = [await open([postgresNode(pool)]), await open([postgresNode(pool)])];
+    const [ana, bob] = [
+      await open([postgresNode(server.pool)]),
+      await open([postgresNode(server.pool)]),
+    ];
     const lock = await ana.acquire('crash', { ttl: '10s' });
-    await server.crash!();
+    await server.crash();
     await eventually(async () => {
       await expect(bob.acquire('crash', { wait: 0 })).rejects.toMatchObject({ code: 'LOCK_BUSY' });
     });
@@ -202,12 +171,12 @@ describe('rows that are out of date', () => {
     const ballot = ballotNow();
     await driver.acquire(held, 'holder..1', ballot);
     for (const names of [old, late])
-      await pool.query(
+      await server.pool.query(
         "INSERT INTO redlock_lease VALUES ($1, 'holder..2', $2, 0, now() - interval '20 minutes')",
         [names.locks[0], names === old ? ballot - HALF_AN_HOUR : ballot + HALF_AN_HOUR],
       );
     await driver.join(0, { configuration: '1 postgresql' });
-    const { rows } = await pool.query(
+    const { rows } = await server.pool.query(
       'SELECT resource FROM redlock_lease WHERE resource = ANY ($1) ORDER BY token',
       [[old, late, held].flatMap(({ locks }) => locks)],
     );
@@ -287,15 +256,66 @@ describe('a connection', () => {
   });
 });
 
+describe('a pool whose connections are all taken', () => {
+  it('is waited for, and a lock that is asked for meanwhile is had when one is free', async () => {
+    const small = newPool({ max: 1 });
+    const driver = await openDriver(small, 300);
+    const user = await small.connect();
+    const names = newNames();
+    const reply = driver.acquire(names, 'holder..1', ballotNow());
+    await new Promise((resolve) => setTimeout(resolve, 900));
+    user.release();
+    expect(await reply).toEqual({ kind: 'accepted' });
+    expect(driver.events).toEqual(['opened']);
+  });
+
+  it('keeps no service from its end', async () => {
+    const small = newPool({ max: 1 });
+    const driver = await openDriver(small, 300);
+    const user = await small.connect();
+    void driver.acquire(newNames(), 'holder..1', ballotNow());
+    await expect(driver.node.close()).resolves.toBeUndefined();
+    user.release();
+  });
+});
+
+describe('what the database can not store', () => {
+  const LONG = '漢'.repeat(1_000);
+
+  it('is a mistake of its caller, and no outage', async () => {
+    const events: string[] = [];
+    const options = { onEvent: ({ type }: { type: string }) => void events.push(type) };
+    const redlock = await open([postgresNode(server.pool)], options);
+    for (const key of [LONG, 'a\0b'])
+      await expect(redlock.acquire(key)).rejects.toMatchObject({ code: 'FENCED_USAGE' });
+    expect(events).not.toContain('quorum-lost');
+  });
+
+  it('fails alone where it leaves with other requests', async () => {
+    const driver = await openDriver();
+    // Random characters, which no compression makes shorter.
+    const name = Array.from({ length: 3_000 }, () =>
+      String.fromCodePoint(0x4e00 + Math.floor(Math.random() * 20_000)),
+    ).join('');
+    const [one, two] = [newNames(), newNames()];
+    const replies = await Promise.all([
+      driver.acquire(one, 'holder..1', ballotNow()),
+      driver.acquire(new NodeNames('lock:', [name]), 'holder..2', ballotNow()),
+      driver.acquire(two, 'holder..3', ballotNow()),
+    ]);
+    expect(replies).toMatchObject([{ kind: 'accepted' }, { kind: 'failed' }, { kind: 'accepted' }]);
+  });
+});
+
 describe('connections that lead to several databases', () => {
   it('give locks in the one that was joined, and say so elsewhere', async () => {
-    await pool.query('CREATE DATABASE twin');
+    await server.pool.query('CREATE DATABASE twin');
     const url = new URL(server.url);
     url.pathname = '/twin';
     const twin = newPool({ connectionString: url.href });
     await twin.query(postgresNode(twin).ddl());
     let turn = 0;
-    const either = () => [pool, twin][(turn += 1) % 2]!;
+    const either = () => [server.pool, twin][(turn += 1) % 2]!;
     const alternating = {
       connect: () => either().connect(),
       query: (sql: string, values?: unknown[]) => either().query(sql, values),
@@ -315,67 +335,12 @@ describe('connections that lead to several databases', () => {
       expect.arrayContaining([{ kind: 'accepted' }, expect.objectContaining(refused)]),
     );
     expect((await driver.join()).kind === (await driver.join()).kind).toBe(false);
-    const holders = [pool, twin].map((each) =>
+    const holders = [server.pool, twin].map((each) =>
       each.query('SELECT holder FROM redlock_lease WHERE resource = $1', [names.locks[0]]),
     );
     const held = (await Promise.all(holders)).flatMap(({ rows }) =>
       rows.map(({ holder }) => holder),
     );
     expect(held.filter((holder) => holder !== null)).toEqual(['holder..1']);
-  });
-});
-
-describe('the start', () => {
-  const findingsOf = async (over: pg.Pool) => {
-    const driver = await NodeDriver.open(closing(postgresNode(over)));
-    const facts = await driver.examine();
-    return facts.kind === 'facts' ? facts.findings!.map(({ message }) => message) : [];
-  };
-
-  it('finds nothing wrong with tables as ddl() makes them', async () => {
-    expect(await findingsOf(pool)).toEqual([]);
-  });
-
-  it('names the isolation level that locks can not have, and every command refuses it', async () => {
-    const strict = newPool({ options: '-c default_transaction_isolation=serializable' });
-    expect(await findingsOf(strict)).toEqual([expect.stringContaining('read committed')]);
-    const driver = await NodeDriver.open(closing(postgresNode(strict)));
-    expect(await driver.join()).toMatchObject({
-      kind: 'failed',
-      message: expect.stringContaining('read committed'),
-    });
-  });
-
-  it('names connections that can not write', async () => {
-    const reader = newPool({ options: '-c default_transaction_read_only=on' });
-    expect(await findingsOf(reader)).toEqual([
-      expect.stringContaining('default_transaction_read_only'),
-    ]);
-  });
-
-  it('says how to make tables and functions that are missing', async () => {
-    await pool.query('CREATE DATABASE empty');
-    const url = new URL(server.url);
-    url.pathname = '/empty';
-    const empty = newPool({ connectionString: url.href });
-    expect(await findingsOf(empty)).toEqual([expect.stringContaining('ddl()')]);
-  });
-
-  it('names the rights that the role lacks, also at the fence', async () => {
-    await pool.query(
-      'CREATE ROLE reader LOGIN; GRANT SELECT, INSERT, UPDATE, DELETE ON redlock_lease, redlock_waiter, redlock_process TO reader; GRANT SELECT, INSERT, DELETE ON redlock_fence TO reader',
-    );
-    const url = new URL(server.url);
-    url.username = 'reader';
-    const reader = newPool({ connectionString: url.href });
-    expect(await findingsOf(reader)).toEqual([
-      expect.stringContaining('GRANT UPDATE ON redlock_fence TO'),
-    ]);
-  });
-
-  it('refuses an UNLOGGED table, which a crash empties', async () => {
-    await pool.query('ALTER TABLE redlock_lease SET UNLOGGED');
-    expect(await findingsOf(pool)).toEqual([expect.stringContaining('UNLOGGED')]);
-    await pool.query('ALTER TABLE redlock_lease SET LOGGED');
   });
 });

@@ -1,4 +1,4 @@
-import { expect, it } from '@jest/globals';
+import { expect, it, jest } from '@jest/globals';
 import pg from 'pg';
 import type { Environment } from '../../lib/core/environment.ts';
 import { systemEnvironment } from '../../lib/core/system-environment.ts';
@@ -6,6 +6,7 @@ import { lockDatabase } from '../../lib/postgres/lock-database.ts';
 import { postgresNode } from '../../lib/postgres/index.ts';
 import { PostgresLockNode } from '../../lib/postgres/postgres-lock-node.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
+import { eventually } from '../support/eventually.ts';
 import { Link } from '../support/link.ts';
 import { NodeDriver } from '../support/node-driver.ts';
 import { useClosing } from '../support/use-redlocks.ts';
@@ -47,5 +48,18 @@ it('a connection that the network forgot is replaced by one that hears, although
 it('a connection that the network forgot keeps no node from its end', async () => {
   const { driver, link } = await listening(systemEnvironment);
   link.setMode({ kind: 'hold' });
+  await expect(driver.node.close()).resolves.toBeUndefined();
+});
+
+it('what is no client is said, and the process finds its turns by asking', async () => {
+  const warned = jest.spyOn(process, 'emitWarning').mockImplementation(() => undefined);
+  const listen = (async () => new pg.Client()) as unknown as () => pg.Client;
+  const driver = await NodeDriver.open(closing(postgresNode(database.pool, { listen })));
+  await driver.join();
+  driver.node.listen('turns:bob.....');
+  await eventually(() =>
+    expect(warned).toHaveBeenCalledWith(expect.stringContaining('must return a new client')),
+  );
+  warned.mockRestore();
   await expect(driver.node.close()).resolves.toBeUndefined();
 });

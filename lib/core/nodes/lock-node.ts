@@ -15,6 +15,8 @@ export interface LockNode {
   readonly facts?: NodeFacts | undefined;
   /** The node for one more lock service: this one, or, while it has a service, another to the same server. Where it is missing, this one. */
   forService?(): LockNode;
+  /** Why the server can't have locks of these names; undefined, or missing, where it can. */
+  refusal?(names: LockNames): string | undefined;
   /** Starts connecting, and keeps reconnecting until `close`. Called once. */
   open(listener: LockNodeListener, settings: LinkSettings): void;
   /** Whether its connections keep this process alive; they do by default. */

@@ -2,6 +2,7 @@ import type { Environment } from '../environment.ts';
 import type { ResolvedOptions } from '../options/resolve-options.ts';
 import { Alarm } from '../deadlines.ts';
 import type { LockNode } from './lock-node.ts';
+import { NodeNames } from './node-names.ts';
 import { NodeSession, type NodeSetListener } from './node-session.ts';
 import { MINIMUM_SILENCE_LIMIT_MS, Service } from './service.ts';
 
@@ -25,6 +26,15 @@ export class NodeSet extends Service {
     for (const session of this.sessions) session.open();
     this.outgoing.open();
     if (this.sessions.some(({ node }) => node.renew !== undefined)) renewInTurn(this);
+  }
+
+  /** Why a node can't have these keys; undefined where all can. */
+  refusal(keys: readonly string[]): string | undefined {
+    for (const { node } of this.sessions) {
+      const why = node.refusal?.(new NodeNames(this.options.keyPrefix, keys));
+      if (why !== undefined) return why;
+    }
+    return undefined;
   }
 
   async close(): Promise<void> {

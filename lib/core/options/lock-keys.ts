@@ -15,7 +15,7 @@ const LONE_SURROGATE = /[\uD800-\uDFFF]/u;
 export function normalizeKeys(keys: string | readonly string[]): readonly string[] {
   if (typeof keys === 'string') return Object.freeze([validKey(keys)]);
   if (!Array.isArray(keys) || keys.length === 0 || keys.length > MAX_KEYS)
-    throw refusal(
+    throw refusedKeys(
       `keys are a non-empty string, or an array of 1 to ${MAX_KEYS} of them`,
       Array.isArray(keys) ? `${keys.length} keys` : kindOf(keys),
     );
@@ -32,21 +32,21 @@ export function oneKey(key: string): string {
 
 function validKey(key: unknown): string {
   if (typeof key !== 'string' || key === '')
-    throw refusal('a key is a non-empty string', kindOf(key));
+    throw refusedKeys('a key is a non-empty string', kindOf(key));
   if (key.length > MAX_KEY_LENGTH || LONE_SURROGATE.test(key))
-    throw refusal(
+    throw refusedKeys(
       `a key is well-formed Unicode of at most ${MAX_KEY_LENGTH} characters`,
       `${quoteKeys([key])} with ${key.length}`,
     );
   if (RESERVED.test(key))
-    throw refusal(
+    throw refusedKeys(
       "a key neither starts with '#', nor contains '#floor:' or '#process:', nor ends with '#marker', '#marker:…', '#probe' or '#queue'",
       quoteKeys([key]),
     );
   return key;
 }
 
-function refusal(rule: string, given: string): FencedUsageError {
+export function refusedKeys(rule: string, given: string): FencedUsageError {
   return new FencedUsageError(`Wrong lock key: ${rule}; given was ${given}. Nothing was locked.`);
 }
 

@@ -25,7 +25,7 @@ export const LATE_NODE_MS = 1_000;
 /** A wait without a quorum is news after this time: a hook of a test ends, and prints nothing, before the start is refused. */
 export const NEWS_MS = 2_000;
 const IN_TESTS =
-  'A test that should need no Redis replaces the nodes: .overrideProvider(REDLOCK_NODES).useValue(createMemoryNodes(3)), with createMemoryNodes of nestjs-fenced-lock/testing.';
+  'A test that should need no server replaces the nodes: .overrideProvider(REDLOCK_NODES).useValue(createMemoryNodes(3)), with createMemoryNodes of nestjs-fenced-lock/testing.';
 const LONGEST_PAUSE_MS = 50;
 // Taken now: fake timers of a test replace them, and a start whose nodes answer ends all the same.
 const [sleep, pollTurn] = [setTimeout, setImmediate];
