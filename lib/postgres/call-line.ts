@@ -1,7 +1,7 @@
 import type { Environment } from '../core/environment.ts';
 import type { NodeFailure } from '../core/nodes/lock-node.ts';
 import { inModuleContext } from '../core/system-environment.ts';
-import { isAnswer } from '../fencing/sql/sql-error.ts';
+import { isAboutValues, isAnswer } from '../fencing/sql/sql-error.ts';
 import type { LockDatabase } from './lock-database.ts';
 import { runFunction } from './schema.ts';
 
@@ -100,10 +100,9 @@ export class CallLine {
     });
     if (this.#state === 'up') await Promise.race([this.#finish(), patience]);
     timers.clear(timer);
-    const open = this.#collected.splice(0);
     this.#state = 'closed';
     this.#problem = 'closed';
-    for (const { settle } of open) settle(notSent('closed'));
+    settleAll(this.#collected.splice(0), notSent('closed'));
   }
 
   async #finish(): Promise<void> {
@@ -124,6 +123,7 @@ export class CallLine {
   }
 
   async #send(batch: readonly Call[]): Promise<void> {
+    if (this.#state !== 'up') return settleAll(batch, notSent(this.#problem));
     const sql = `SELECT ${runFunction(this.#database.schema)}(CAST($1 AS jsonb), CAST($2 AS integer)) AS replies`;
     const commands = JSON.stringify(batchOf(batch.map(({ command }) => command)));
     let answers: readonly unknown[];
@@ -133,15 +133,14 @@ export class CallLine {
     } catch (error) {
       const { message } = error as Error;
       const reason = isAnswer(error) ? 'error' : 'unreachable';
-      // It is not known whose fault it was, and nothing was written: each is asked by itself.
-      if (reason === 'error' && batch.length > 1) {
+      // One of them has what the database can't store, and nothing was written: each is sent by itself.
+      if (batch.length > 1 && isAboutValues(error)) {
         for (const call of batch) await this.#send([call]);
         return;
       }
       const reply: NodeFailure = { kind: 'failed', nothingWritten: false, reason, message };
       if (reason === 'unreachable') this.#lost(message);
-      for (const { settle } of batch) settle(reply);
-      return;
+      return settleAll(batch, reply);
     }
     for (const [index, { settle }] of batch.entries()) settle(answers[index]);
   }
@@ -150,8 +149,7 @@ export class CallLine {
     if (this.#state !== 'up') return;
     this.#state = 'down';
     this.#problem = message;
-    const open = this.#collected.splice(0);
-    for (const { settle } of open) settle(notSent(message));
+    settleAll(this.#collected.splice(0), notSent(message));
     this.#listener.down(message);
     void this.#connect();
   }
@@ -177,7 +175,11 @@ export class CallLine {
   }
 }
 
-/** What one statement carries: the commands, the locks of which there must be rows, and those whose rows must not be skipped. */
+function settleAll(calls: readonly Call[], reply: NodeFailure): void {
+  for (const { settle } of calls) settle(reply);
+}
+
+/** What one statement carries: the commands, the locks of which there must be rows, and those whose rows are worth a short wait. */
 function batchOf(calls: readonly Command[]): object {
   const locksOf = (...names: readonly string[]) => {
     const found = calls.flatMap(({ do: name, locks = [] }) => (names.includes(name) ? locks : []));

@@ -1,5 +1,5 @@
 /**
- * Locks in a PostgreSQL database, without Redis.
+ * The lock node in a PostgreSQL database: locks without Redis.
  *
  * @module nestjs-fenced-lock/postgres
  */

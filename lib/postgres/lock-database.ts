@@ -3,10 +3,14 @@ import { RedlockConfigError } from '../core/errors.ts';
 import { hasMethods, refuseClient } from '../fencing/fence-arguments.ts';
 import { pgliteFence, type Pglite } from '../fencing/drivers/pglite-fence.ts';
 import { postgresFence } from '../fencing/drivers/postgres-fence.ts';
-import type { PostgresPool } from '../fencing/drivers/postgres-pool.ts';
+import {
+  isInPostgresTransaction,
+  withClient,
+  type PostgresClient,
+  type PostgresPool,
+} from '../fencing/drivers/postgres-pool.ts';
 import { send, type SqlRow } from '../fencing/sql/sql-executor.ts';
 import { SqlFence } from '../fencing/sql/sql-fence.ts';
-import { isAnswer } from '../fencing/sql/sql-error.ts';
 
 /** The database as the node needs it: single statements, one at a time, outside of any transaction. */
 export interface LockDatabase {
@@ -34,7 +38,7 @@ export function lockDatabase(database: PostgresPool | Pglite<any> | Fence): Lock
   const { adapter, table } = fence.parts;
   const { database: inner = {}, autocommit } = adapter;
   const [schema] = table.name.includes('.') ? table.name.split('.') : [];
-  const run: LockDatabase['query'] = async (sql, parameters) => {
+  const run = async (sql: string, parameters: readonly unknown[]) => {
     if (autocommit !== undefined) return send(autocommit, sql, parameters);
     const once = async (transaction: unknown) =>
       send(adapter.executor(transaction), sql, parameters);
@@ -47,7 +51,7 @@ export function lockDatabase(database: PostgresPool | Pglite<any> | Fence): Lock
     pglite: isPglite(inner) ? inner : undefined,
     query: isPool(inner)
       ? (sql, parameters, giveUp) => queryPool(inner, sql, parameters, giveUp)
-      : (sql, parameters, giveUp) => Promise.race([run(sql, parameters, giveUp), giveUp()]),
+      : (sql, parameters, giveUp) => Promise.race([run(sql, parameters), giveUp()]),
   };
 }
 
@@ -73,26 +77,26 @@ const isPool = (value: object): value is PostgresPool => hasMethods(value, ['con
 const isPglite = (value: object): value is Pglite<any> =>
   hasMethods(value, ['transaction', 'query', 'listen']);
 
-/** One statement on a client of the pool, which is thrown away unless the server has answered. */
-async function queryPool(
+/** One statement on a client of the pool, which is thrown away when its answer does not come. */
+function queryPool(
   pool: PostgresPool,
   text: string,
   values: readonly unknown[],
   giveUp: () => Promise<never>,
 ): Promise<readonly SqlRow[]> {
-  const client = await pool.connect();
-  let broken: Error | undefined;
-  const onError = (error: Error): void => void (broken ??= error);
-  client.on?.('error', onError);
-  try {
-    const statement = { text, values: [...values], queryMode: 'extended' };
-    const { rows } = await Promise.race([client.query(statement), giveUp()]);
-    return rows as readonly SqlRow[];
-  } catch (error) {
-    if (!isAnswer(error)) broken ??= error instanceof Error ? error : new Error(String(error));
-    throw error;
-  } finally {
-    client.removeListener?.('error', onError);
-    client.release(broken);
-  }
+  let isGivenUp = false;
+  const run = async (client: PostgresClient): Promise<readonly SqlRow[]> => {
+    const silence = giveUp().catch((error: unknown) => {
+      isGivenUp = true;
+      throw error;
+    });
+    // In a transaction that an earlier user left open, nothing would be committed. Only newer versions of pg know of it.
+    const isOldClient = client.getTransactionStatus === undefined;
+    const ask = async () => {
+      if (isOldClient && (await isInPostgresTransaction(client))) await client.query('ROLLBACK');
+      return client.query({ text, values: [...values] });
+    };
+    return (await Promise.race([ask(), silence])).rows as readonly SqlRow[];
+  };
+  return withClient(pool, run, () => isGivenUp);
 }

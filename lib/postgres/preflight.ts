@@ -5,8 +5,8 @@ import { runFunction } from './schema.ts';
 
 const OLDEST_VERSION = 13;
 
-/** The facts about a database with these tables and this function. */
-const factsOf = (tables: readonly string[], run: string): string => `SELECT
+/** The facts about a database with these tables of its own, that of the fence and this function. The fence deletes only what it prunes. */
+const factsOf = (own: readonly string[], fenceTable: string, run: string): string => `SELECT
   current_setting('server_version') AS version,
   CAST(current_setting('server_version_num') AS integer) / 10000 AS major,
   pg_is_in_recovery() AS standby,
@@ -17,10 +17,11 @@ const factsOf = (tables: readonly string[], run: string): string => `SELECT
   to_regprocedure('${run}(jsonb,integer)') IS NOT NULL AND bool_and(to_regclass(name) IS NOT NULL) AS installed,
   coalesce(bool_or((SELECT relpersistence = 'u' FROM pg_catalog.pg_class WHERE oid = to_regclass(name))), false) AS unlogged,
   string_agg((SELECT string_agg(wanted, ', ') || ' ON ' || name FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS wanted
-    WHERE NOT has_table_privilege(to_regclass(name), wanted)), '; ') AS missing,
-  (SELECT count(*) FROM pg_catalog.pg_proc WHERE starts_with(proname, 'redlock_v1') AND pg_function_is_visible(oid)
-    AND NOT has_function_privilege(oid, 'EXECUTE')) > 0 AS inexecutable
-FROM unnest(ARRAY[${tables.map((name) => `'${name}'`).join(', ')}]) AS name`;
+    WHERE NOT has_table_privilege(to_regclass(name), wanted) AND NOT (wanted = 'DELETE' AND name = '${fenceTable}')), '; ') AS missing,
+  (SELECT bool_or(NOT has_function_privilege(each.oid, 'EXECUTE')) FROM pg_catalog.pg_proc AS each, pg_catalog.pg_proc AS run
+    WHERE run.oid = to_regprocedure('${run}(jsonb,integer)') AND each.pronamespace = run.pronamespace
+    AND starts_with(each.proname, run.proname)) AS inexecutable
+FROM unnest(ARRAY[${[...own, fenceTable].map((name) => `'${name}'`).join(', ')}]) AS name`;
 
 /** Facts and findings about the database. Writes nothing. */
 export async function examineDatabase(
@@ -28,7 +29,7 @@ export async function examineDatabase(
   { schema, fenceTable }: LockDatabase,
 ): Promise<NodeFacts> {
   const own = ['lease', 'waiter', 'process'].map((name) => `${schema}redlock_${name}`);
-  const [row = {}] = await ask(factsOf([...own, fenceTable], runFunction(schema)));
+  const [row = {}] = await ask(factsOf(own, fenceTable, runFunction(schema)));
   const { standby, isolation, missing } = row;
   const version = String(row['version']);
   const findings: { readonly severity: 'error' | 'warning'; readonly message: string }[] = [];

@@ -66,21 +66,23 @@ BEGIN
   END IF;
   SELECT identity INTO here FROM redlock_process WHERE name = '';
   FOR called IN SELECT jsonb_array_elements(batch->'calls') LOOP
-    is_durable := is_durable OR called->>'do' IN ('acquire', 'extend', 'revoke');
-    -- A balancer, a name or a search_path may lead to other tables than before. What one process has locked here, nobody sees there.
-    reply := CASE WHEN called->>'server' IS NOT NULL AND called->>'server' IS DISTINCT FROM here THEN
-      '{"kind": "failed", "nothingWritten": true, "reason": "error", "message": "another database, or another schema, answers than before: give locks connections that lead to one, and restart this process if that is another one now"}'::jsonb
-    ELSE CASE called->>'do'
-      WHEN 'acquire' THEN redlock_v1_acquire(called)
-      WHEN 'extend' THEN redlock_v1_extend(called)
-      WHEN 'release' THEN redlock_v1_release(called)
-      WHEN 'wait' THEN redlock_v1_wait(called)
-      WHEN 'leave' THEN redlock_v1_leave(called)
-      WHEN 'join' THEN redlock_v1_join(called)
-      WHEN 'inspect' THEN redlock_v1_inspect(called)
-      WHEN 'revoke' THEN redlock_v1_revoke(called)
-      WHEN 'list' THEN redlock_v1_list(called)
-    END END;
+    is_durable := is_durable OR called->>'do' NOT IN ('release', 'wait', 'leave');
+    IF called->>'server' IS NOT NULL AND called->>'server' IS DISTINCT FROM here THEN
+      -- A balancer, a name or a search_path leads to other tables than before. What one process has locked there, nobody sees here.
+      reply := '{"kind": "failed", "nothingWritten": true, "reason": "error", "message": "another database, or another schema, answers than before: give locks connections that lead to one, and restart this process if that is another one now"}';
+    ELSE
+      reply := CASE called->>'do'
+        WHEN 'acquire' THEN redlock_v1_acquire(called)
+        WHEN 'extend' THEN redlock_v1_extend(called)
+        WHEN 'release' THEN redlock_v1_release(called)
+        WHEN 'wait' THEN redlock_v1_wait(called)
+        WHEN 'leave' THEN redlock_v1_leave(called)
+        WHEN 'join' THEN redlock_v1_join(called)
+        WHEN 'inspect' THEN redlock_v1_inspect(called)
+        WHEN 'revoke' THEN redlock_v1_revoke(called)
+        WHEN 'list' THEN redlock_v1_list(called)
+      END;
+    END IF;
     replies := array_append(replies, reply);
   END LOOP;
   -- A release that a crash undoes leaves a lock that ends by itself: it need not wait for the disk.
@@ -149,9 +151,11 @@ $redlock$;`;
 const REVOKE = `-- Puts a word in place of a holder: the lock stays taken, and its holder finds out.
 CREATE OR REPLACE FUNCTION redlock_v1_revoke(called jsonb) RETURNS jsonb LANGUAGE plpgsql AS $redlock$
 DECLARE
+  taken constant jsonb := redlock_v1_taken(called->'locks'->>0);
   l redlock_lease;
 BEGIN
-  SELECT * INTO l FROM redlock_lease WHERE resource = called->'locks'->>0 FOR UPDATE;
+  IF taken IS NOT NULL THEN RETURN taken; END IF;
+  SELECT * INTO l FROM redlock_lease WHERE resource = called->'locks'->>0;
   IF l.holder IS DISTINCT FROM called->>'holder' OR l.valid_until <= clock_timestamp() THEN
     RETURN '{"kind": "revoked", "remainingMs": null}';
   END IF;

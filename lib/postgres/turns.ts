@@ -104,6 +104,13 @@ export class Turns {
   }
 
   async #listenOn(channel: string, client: ListeningClient): Promise<void> {
+    if (!hasMethods(client, ['connect', 'query', 'on', 'end'])) {
+      // It would be no client the next time, either.
+      this.#isClosed = true;
+      const needs =
+        "The option 'listen' of postgresNode must return a new client, such as () => new Client({ connectionString }) of pg, and no promise. Without it, this process asks for its turn.";
+      return process.emitWarning(needs);
+    }
     let isOver = false;
     const over = (): void => {
       if (isOver) return;
@@ -118,13 +125,6 @@ export class Turns {
       client.unref?.();
       return ending;
     };
-    if (!hasMethods(client, ['connect', 'query', 'on', 'end'])) {
-      this.#end = undefined;
-      this.#isClosed = true;
-      const needs =
-        "The option 'listen' of postgresNode must return a new client, such as () => new Client({ connectionString }) of pg, and no promise. Without it, this process asks for its turn.";
-      return process.emitWarning(needs);
-    }
     client.on('error', over);
     client.on('end', over);
     client.on('notification', ({ payload = '' }) => this.#received(payload));

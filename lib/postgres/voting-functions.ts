@@ -8,7 +8,7 @@ BEGIN
 END
 $redlock$;`;
 
-export const LOCKED = `-- The answer where somebody else has the row of a lock for long; null where nobody has, or there is none.
+export const TAKEN = `-- The answer where somebody else has the row of a lock for long; null where nobody has, or there is none.
 CREATE OR REPLACE FUNCTION redlock_v1_taken(wanted text) RETURNS jsonb LANGUAGE plpgsql AS $redlock$
 BEGIN
   PERFORM FROM redlock_lease WHERE resource = wanted FOR UPDATE SKIP LOCKED;
@@ -110,7 +110,7 @@ BEGIN
 END
 $redlock$;`;
 
-export const EXTEND = `-- Renews a lock on all of its keys, or on none; also after its end, where nobody took it. Never shortens.
+export const EXTEND = `-- Extends a lock on all of its keys, or on none; also after its end, where nobody took it. Never shortens.
 CREATE OR REPLACE FUNCTION redlock_v1_extend(called jsonb) RETURNS jsonb LANGUAGE plpgsql AS $redlock$
 DECLARE
   names constant text[] := ARRAY(SELECT jsonb_array_elements_text(called->'locks'));
@@ -241,7 +241,7 @@ BEGIN
 END
 $redlock$;`;
 
-export const LEAVE = `-- Takes a process that ends out of all lines, and forgets what it said of itself.
+export const LEAVE = `-- Takes a process that ends out of all lines.
 CREATE OR REPLACE FUNCTION redlock_v1_leave(called jsonb) RETURNS jsonb LANGUAGE plpgsql AS $redlock$
 BEGIN
   DELETE FROM redlock_waiter WHERE ctid = ANY (ARRAY(SELECT ctid FROM redlock_waiter WHERE mark = called->>'mark' FOR UPDATE SKIP LOCKED));

@@ -1,10 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
 import type pg from 'pg';
+import type { Timers } from '../../lib/core/environment.ts';
 import { NodeNames } from '../../lib/core/nodes/node-names.ts';
+import { systemEnvironment } from '../../lib/core/system-environment.ts';
 import { postgresNode } from '../../lib/postgres/index.ts';
+import { lockDatabase } from '../../lib/postgres/lock-database.ts';
+import { PostgresLockNode } from '../../lib/postgres/postgres-lock-node.ts';
 import { eventually } from '../support/eventually.ts';
 import { Link } from '../support/link.ts';
-import { ballotNow, TTL_MS } from '../support/node-driver.ts';
+import { seededRandom } from '../support/manual-environment.ts';
+import { ballotNow, NodeDriver, TTL_MS } from '../support/node-driver.ts';
 import { useClosing, useRedlocks } from '../support/use-redlocks.ts';
 import { newNames, useOwnServer } from './own-server.ts';
 
@@ -12,6 +17,7 @@ const server = useOwnServer();
 const { newPool, openDriver } = server;
 const open = useRedlocks();
 const closing = useClosing();
+const SILENCE_LIMIT_MS = 61_000;
 
 /** The rest of a lease in ms, as the database counts it. */
 async function leftOf(names: NodeNames): Promise<number> {
@@ -129,6 +135,12 @@ describe('durability', () => {
     expect(await driver.acquire(names, 'holder..1', ballot)).toEqual({ kind: 'accepted' });
     expect(await isFlushed(server.pool)).toBe(true);
     expect(await driver.extend(names, 'holder..1', ballot)).toMatchObject({ kind: 'extended' });
+    expect(await isFlushed(server.pool)).toBe(true);
+  });
+
+  it('the name of the database is on the disk before a process keeps to it', async () => {
+    await server.pool.query('DELETE FROM redlock_process');
+    await openDriver();
     expect(await isFlushed(server.pool)).toBe(true);
   });
 
@@ -256,20 +268,32 @@ describe('a connection', () => {
   });
 });
 
-describe('a pool whose connections are all taken', () => {
-  it('is waited for, and a lock that is asked for meanwhile is had when one is free', async () => {
+describe('a pool', () => {
+  it('whose connections are all taken is waited for: the time in its line is no silence of the database', async () => {
     const small = newPool({ max: 1 });
-    const driver = await openDriver(small, 300);
+    const patience: number[] = [];
+    const timers: Timers = {
+      ...systemEnvironment.timers,
+      set: (callback, delayMs, isBackground) => {
+        if (delayMs === SILENCE_LIMIT_MS) patience.push(delayMs);
+        return systemEnvironment.timers.set(callback, delayMs, isBackground);
+      },
+    };
+    const environment = { ...systemEnvironment, timers };
+    const node = new PostgresLockNode(lockDatabase(small), { name: 'small' }, environment);
+    const driver = await NodeDriver.open(closing(node), { silenceLimitMs: SILENCE_LIMIT_MS });
+    await driver.join();
     const user = await small.connect();
-    const names = newNames();
-    const reply = driver.acquire(names, 'holder..1', ballotNow());
-    await new Promise((resolve) => setTimeout(resolve, 900));
+    patience.length = 0;
+    const reply = driver.acquire(newNames(), 'holder..1', ballotNow());
+    await eventually(() => expect(small.waitingCount).toBe(1));
+    expect(patience).toEqual([]);
     user.release();
     expect(await reply).toEqual({ kind: 'accepted' });
-    expect(driver.events).toEqual(['opened']);
+    expect(patience).toHaveLength(1);
   });
 
-  it('keeps no service from its end', async () => {
+  it('whose connections are all taken keeps no service from its end', async () => {
     const small = newPool({ max: 1 });
     const driver = await openDriver(small, 300);
     const user = await small.connect();
@@ -277,6 +301,22 @@ describe('a pool whose connections are all taken', () => {
     await expect(driver.node.close()).resolves.toBeUndefined();
     user.release();
   });
+
+  it.each([true, false])(
+    'in which somebody left a transaction open gives no lock that is not committed; the client knows of it: %s',
+    async (knows) => {
+      const small = newPool({ max: 1 });
+      if (!knows)
+        small.on('connect', (client) => Object.assign(client, { getTransactionStatus: undefined }));
+      const [driver, other] = [await openDriver(small), await openDriver()];
+      const user = await small.connect();
+      await user.query('BEGIN');
+      user.release();
+      const names = newNames();
+      expect(await driver.acquire(names, 'holder..1', ballotNow())).toEqual({ kind: 'accepted' });
+      expect(await other.acquire(names, 'another.1', ballotNow())).toMatchObject({ kind: 'held' });
+    },
+  );
 });
 
 describe('what the database can not store', () => {
@@ -293,9 +333,10 @@ describe('what the database can not store', () => {
 
   it('fails alone where it leaves with other requests', async () => {
     const driver = await openDriver();
-    // Random characters, which no compression makes shorter.
+    // Characters in no order, which compression makes no shorter.
+    const random = seededRandom(1);
     const name = Array.from({ length: 3_000 }, () =>
-      String.fromCodePoint(0x4e00 + Math.floor(Math.random() * 20_000)),
+      String.fromCodePoint(0x4e00 + Math.floor(random.fraction() * 20_000)),
     ).join('');
     const [one, two] = [newNames(), newNames()];
     const replies = await Promise.all([

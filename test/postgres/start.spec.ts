@@ -69,7 +69,7 @@ describe('the start', () => {
 
   it('names the rights that the role lacks, also at the fence', async () => {
     await server.pool.query(
-      'CREATE ROLE reader LOGIN; GRANT SELECT, INSERT, UPDATE, DELETE ON redlock_lease, redlock_waiter, redlock_process TO reader; GRANT SELECT, INSERT, DELETE ON redlock_fence TO reader',
+      'CREATE ROLE reader LOGIN; GRANT SELECT, INSERT, UPDATE, DELETE ON redlock_lease, redlock_waiter, redlock_process TO reader; GRANT SELECT, INSERT ON redlock_fence TO reader',
     );
     const url = new URL(server.url);
     url.username = 'reader';

@@ -20,7 +20,7 @@ export interface KeyLock {
   readonly report: OwnLock | undefined;
   /** Ends it where its time is over though no timer has said so yet. */
   noticeEnd(): void;
-  /** Called in doubt. The lock ends where another server may grant it again; otherwise it proves soon that it is held. */
+  /** Ends the lock, in doubt, where another server may grant it again; otherwise the lock proves soon that it is held. */
   proveOrEnd(): void;
   lost(reason: LockLossReason, causes: readonly NodeCause[], revoked?: string): void;
 }

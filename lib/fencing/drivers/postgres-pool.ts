@@ -57,10 +57,15 @@ export function runPostgresTransaction<Result>(
 /** When `pg` believes that a statement is prepared which is not there, or can't be used, it does so as long as the connection lives. */
 const LOST_STATEMENT = /^(26000|0A000)$/;
 
-/** Lends a client of the pool, without the transaction that an earlier user of it may have left open. */
+/**
+ * Lends a client of the pool, without the transaction that an earlier user of it may have left open.
+ *
+ * @param isGivenUp whether an answer on it is still due when `use` rejects: then it is thrown away, and asked nothing more
+ */
 export async function withClient<Result>(
   pool: PostgresPool,
   use: (client: PostgresClient) => Promise<Result>,
+  isGivenUp: () => boolean = () => false,
 ): Promise<Result> {
   const connecting = outsideWork(() => pool.connect());
   if (isUsedUp(pool)) warnOfWait(pool);
@@ -81,6 +86,7 @@ export async function withClient<Result>(
     // The driver says only that the connection can't be used.
     if (broken !== undefined && broken !== error && error instanceof Error) error.cause ??= broken;
     try {
+      if (isGivenUp()) throw error;
       await client.query('ROLLBACK');
       if (LOST_STATEMENT.test(String((error as { code?: unknown }).code))) throw error;
     } catch (failure) {

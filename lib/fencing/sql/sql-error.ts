@@ -98,6 +98,11 @@ export function isAnswer(error: unknown): boolean {
   return hasCode(sqlErrorFacts(error), /^(?!08|57P0)(?:[0-9][0-9A-Z]|F0|HV|P0|XX)[0-9A-Z]{3}$/);
 }
 
+/** Whether the database answered that it can't have a value: a character, or an index entry that is too long. */
+export function isAboutValues(error: unknown): boolean {
+  return hasCode(sqlErrorFacts(error), /^(?:22|54)[0-9A-Z]{3}$/);
+}
+
 export function isMissingTableError(error: unknown): boolean {
   const facts = sqlErrorFacts(error);
   return hasCode(facts, /^(42P01|1146|ER_NO_SUCH_TABLE)$/) || hasMessage(facts, /no such table/i);
