@@ -182,6 +182,11 @@ describe('rows that are out of date', () => {
     const driver = await openDriver();
     const ballot = ballotNow();
     await driver.acquire(held, 'holder..1', ballot);
+    // It has been held, and renewed, for longer than rows are kept that nobody uses.
+    await server.pool.query('UPDATE redlock_lease SET token = $2 WHERE resource = $1', [
+      held.locks[0],
+      ballot - HALF_AN_HOUR,
+    ]);
     for (const names of [old, late])
       await server.pool.query(
         "INSERT INTO redlock_lease VALUES ($1, 'holder..2', $2, 0, now() - interval '20 minutes')",

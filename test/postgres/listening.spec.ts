@@ -1,6 +1,8 @@
 import { expect, it, jest } from '@jest/globals';
 import pg from 'pg';
 import type { Environment } from '../../lib/core/environment.ts';
+import { NodeNames } from '../../lib/core/nodes/node-names.ts';
+import { IDENTITY_LIFE_MS } from '../../lib/core/process-identity.ts';
 import { systemEnvironment } from '../../lib/core/system-environment.ts';
 import { lockDatabase } from '../../lib/postgres/lock-database.ts';
 import { postgresNode } from '../../lib/postgres/index.ts';
@@ -8,19 +10,24 @@ import { PostgresLockNode } from '../../lib/postgres/postgres-lock-node.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
 import { eventually } from '../support/eventually.ts';
 import { Link } from '../support/link.ts';
-import { NodeDriver } from '../support/node-driver.ts';
+import { ballotNow, NodeDriver, TTL_MS } from '../support/node-driver.ts';
 import { useClosing } from '../support/use-redlocks.ts';
 
 const database = usePostgres((pool) => pool.query(postgresNode(pool).ddl()));
 const closing = useClosing();
+
+/** How often the node has said that it is there. */
+let beats = 0;
 
 /** Its timers run a hundred times as fast, so that a minute need not be waited for. */
 const fast: Environment = {
   ...systemEnvironment,
   timers: {
     ...systemEnvironment.timers,
-    set: (callback: () => void, delayMs: number, isBackground?: boolean) =>
-      systemEnvironment.timers.set(callback, delayMs / 100, isBackground),
+    set: (callback: () => void, delayMs: number, isBackground?: boolean) => {
+      if (delayMs === IDENTITY_LIFE_MS / 3) beats += 1;
+      return systemEnvironment.timers.set(callback, delayMs / 100, isBackground);
+    },
   },
 };
 
@@ -43,6 +50,22 @@ it('a connection that the network forgot is replaced by one that hears, although
   link.forget();
   await driver.untilListening(2);
   expect(link.accepted).toBe(2);
+});
+
+it('a connection that still hears is kept', async () => {
+  const { driver, link } = await listening(fast);
+  const before = beats;
+  await eventually(() => expect(beats).toBeGreaterThan(before + 4));
+  expect([driver.listens, link.accepted]).toEqual([1, 1]);
+});
+
+it('a process that hears nothing is told to ask soon, however long the lock is held', async () => {
+  const driver = await NodeDriver.open(closing(postgresNode(database.pool)));
+  await driver.join();
+  const names = new NodeNames('lock:', ['polled']);
+  await driver.acquire(names, 'ana.....1', ballotNow());
+  const waiting = await driver.wait(names, 'bob.....', 'turns:bob.....');
+  expect((waiting as { freeInMs: number }).freeInMs).toBeLessThan(TTL_MS / 10);
 });
 
 it('a connection that the network forgot keeps no node from its end', async () => {
