@@ -1,0 +1,84 @@
+import { FencedUsageError, RedlockConfigError } from '../../core/errors.ts';
+import type { Fence } from '../fence.ts';
+import { FENCE_SQL } from './dialect.ts';
+import { isMissingTableError } from './sql-error.ts';
+import { send, type SqlDialect, type SqlExecutor, type SqlRow } from './sql-executor.ts';
+import { SqlFence } from './sql-fence.ts';
+
+/** A table of this package in the database and the schema of a fence, whose rows are written in the transactions of that fence. */
+export class FencedTable {
+  readonly name: string;
+  readonly dialect: SqlDialect;
+  /** Its `CREATE TABLE`, which is safe to run again. */
+  readonly ddl: string;
+  readonly #fence: SqlFence<any>;
+
+  /**
+   * @param user what needs the table, for messages
+   * @param table the name, without a schema
+   * @param ddl makes the statement that creates it
+   * @throws RedlockConfigError when it is no fence in an SQL database
+   */
+  constructor(
+    user: string,
+    fence: Pick<Fence, 'claim'> | undefined,
+    table: string,
+    ddl: (table: string, dialect: SqlDialect) => string,
+  ) {
+    if (!(fence instanceof SqlFence)) {
+      const shown = fence === undefined ? 'used without a fence' : 'used with this fence';
+      const fix = `it needs a fence in an SQL database, such as RedlockModule.forRoot({ nodes, fence: postgresFence(pool) })`;
+      throw new RedlockConfigError(user, undefined, fix, shown);
+    }
+    this.#fence = fence as SqlFence<any>;
+    const { dialect, name } = this.#fence.parts.table;
+    this.dialect = dialect;
+    this.name = name.replace(/[^.]+$/, table);
+    this.ddl = ddl(this.name, dialect);
+  }
+
+  /** A text from its parameter, for the binary columns of MySQL, too: see `encoded`. */
+  text(placeholder: string): string {
+    return FENCE_SQL[this.dialect].text(placeholder);
+  }
+
+  /** The value of a parameter that stands in `text`. */
+  encoded(text: string): string {
+    return FENCE_SQL[this.dialect].encode?.(text) ?? text;
+  }
+
+  /** Runs one statement in a transaction of the fence. @throws FencedUsageError when the table is missing */
+  within(
+    transaction: unknown,
+    sql: string,
+    parameters: readonly unknown[],
+  ): Promise<readonly SqlRow[]> {
+    return this.#run(this.#fence.parts.adapter.executor(transaction), sql, parameters);
+  }
+
+  /** Runs one statement by itself, outside of any transaction of the caller. @throws FencedUsageError when the table is missing */
+  async alone(sql: string, parameters: readonly unknown[]): Promise<readonly SqlRow[]> {
+    const { adapter } = this.#fence.parts;
+    const { autocommit } = adapter;
+    if (autocommit !== undefined) return this.#run(autocommit, sql, parameters);
+    const once = (transaction: unknown) => this.within(transaction, sql, parameters);
+    return adapter.run(once, undefined, {});
+  }
+
+  async #run(
+    executor: SqlExecutor,
+    sql: string,
+    parameters: readonly unknown[],
+  ): Promise<readonly SqlRow[]> {
+    try {
+      return await send(executor, sql, parameters);
+    } catch (error) {
+      if (!isMissingTableError(error)) throw error;
+      throw new FencedUsageError(
+        `The table '${this.name}' does not exist in this database. Create it in a migration:\n${this.ddl}`,
+        [],
+        { cause: error },
+      );
+    }
+  }
+}
