@@ -114,7 +114,7 @@ export const CONTROLS: readonly Control[] = [
     schedule: 'event loop blocked during votes',
     caughtBy: ['false-outage'],
     file: 'lib/core/deadlines.ts',
-    find: 'if (!isLate || this.#background)',
+    find: 'if (this.#background)',
     replace: 'if (nowMs > -Infinity)',
   }),
   broken('no-heartbeat', {

@@ -2,8 +2,6 @@ import type { Clock, Environment, TimerHandle } from './environment.ts';
 
 /** A deadline that is called later than this was late because the process did not run. */
 export const LATE_MS = 10;
-/** The timers of the platform are not more exact. */
-const TIMER_ERROR_MS = 2;
 /** A smaller step of the wall clock against the monotonic one is drift. */
 const NOTICED_STEP_MS = 20;
 /** The time since boot comes in such steps. */
@@ -87,8 +85,9 @@ export class Alarm extends Deadline {
  * A heap of deadlines, with one timer for the first. The timer of one that was cancelled stays, and is set again when it fires.
  *
  * A process that was stopped for a second finds its timers due, and the answers of the servers unread in its sockets. Timers run
- * first; so one that ends a wait for answers, and fires late, calls what was due after the next poll, when what has arrived is
- * known. It does so exactly once: a process that is always late still ends its waits.
+ * first; so one that ends a wait for answers calls what was due after the next poll, when what has arrived is known. It does not
+ * matter whether the timer is late: a pause may have ended in the moment in which it was due. It does so exactly once: a process
+ * that is always late still ends its waits.
  */
 export class Deadlines {
   readonly #environment: Environment;
@@ -155,9 +154,7 @@ export class Deadlines {
 
   #fire(): void {
     const nowMs = this.#nowMs();
-    const [first] = this.#heap;
-    const isLate = first !== undefined && nowMs - first.dueMs > TIMER_ERROR_MS;
-    if (!isLate || this.#background) return this.#call(nowMs);
+    if (this.#background) return this.#call(nowMs);
     this.#isFiring = true;
     // A code of others may block between the poll and this: what becomes due meanwhile has a poll of its own.
     this.#environment.afterPoll(() => this.#call(nowMs));

@@ -6,6 +6,7 @@ import { checkKept, checkRun } from './checks/check-run.ts';
 import { ClientProcess } from './world/client-process.ts';
 import { guardMsOf, type Plan } from './families/plan.ts';
 import { startMsOf } from './families/plan-faults.ts';
+import { LAST_RETRY_MS } from '../../lib/redis/connection/redis-link.ts';
 import { MAX_REMEMBERED } from './network/simulated-wire.ts';
 import { playReballots } from './families/reballots.ts';
 import { watchPasses } from './checks/pass-check.ts';
@@ -45,7 +46,8 @@ class Simulation implements Fleet {
   readonly #callers: Caller[] = [];
   readonly #starts: number[] = [];
   readonly #ending = new Set<() => void>();
-  #healed = false;
+  /** Infinite before. */
+  #healedAtMs = Infinity;
 
   constructor(plan: Plan, traced: boolean) {
     this.context = createRun(plan, traced);
@@ -80,7 +82,7 @@ class Simulation implements Fleet {
     const client = new ClientProcess(this.context, index, start);
     this.clients[index] = client;
     client.open();
-    if (this.#healed) {
+    if (this.#healedAtMs < Infinity) {
       client.calm();
       return;
     }
@@ -118,7 +120,7 @@ class Simulation implements Fleet {
 
   #heal(): void {
     this.context.trace.add('***', 'everything heals');
-    this.#healed = true;
+    this.#healedAtMs = this.context.world.nowMs;
     for (const end of this.#ending) end();
     for (const server of this.context.servers) if (!server.running) server.restart('kept');
     this.clients.forEach((client, index) => (client.alive ? client.calm() : this.#start(index)));
@@ -145,11 +147,18 @@ class Simulation implements Fleet {
     return this.clients.reduce((sum, { process }) => sum + process.stalledMs, 0);
   }
 
-  /** Checks that each process gets each key within guard, ttl and a little, once nodes are healthy and no old message is left. */
+  /**
+   * Checks that each process gets each key within guard, ttl and a little, once nodes are healthy, no old message is left, and every
+   * process has had the time to make again a connection that was refused before.
+   */
   async #probe(): Promise<void> {
     const { plan, world } = this.context;
     const paths = this.clients.flatMap(({ nodes }) => nodes.map(({ ends }) => ends.path));
-    await world.runUntil(Math.max(world.nowMs, ...paths.map((path) => path.arrivedAtMs)));
+    const retriesMs = this.clients.map(
+      ({ process }) => Math.max(this.#healedAtMs, process.ranSinceMs) + LAST_RETRY_MS,
+    );
+    const arrivals = paths.map((path) => path.arrivedAtMs);
+    await world.runUntil(Math.max(world.nowMs, ...arrivals, ...retriesMs));
     const waitMs =
       guardMsOf(plan) +
       2 * plan.maxTtlMs +

@@ -5,7 +5,8 @@ import type { WireSource } from '../wire.ts';
 import { RedisConnection, type ConnectionOwner } from './redis-connection.ts';
 
 const FIRST_RETRY_MS = 50;
-const LAST_RETRY_MS = 1_000;
+/** A connection that could not be made is tried again within this. */
+export const LAST_RETRY_MS = 1_000;
 /** Sockets close within milliseconds; should one not say so, no caller waits longer than this. */
 const CLOSE_TIMEOUT_MS = 1_000;
 

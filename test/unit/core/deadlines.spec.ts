@@ -65,7 +65,21 @@ describe('deadlines of one delay', () => {
   });
 });
 
-describe('a line that fires late', () => {
+describe('a timer that ends waits for answers', () => {
+  it('lets what has arrived be read first, also where it is not late: a pause may end in that moment', async () => {
+    const [answered, silent] = [new Named('answered'), new Named('silent')];
+    const afterPoll = environment.afterPoll.bind(environment);
+    const polled = (callback: () => void) =>
+      afterPoll(() => {
+        deadlines.cancel(answered);
+        callback();
+      });
+    Object.assign(environment, { afterPoll: polled });
+    for (const deadline of [answered, silent]) deadlines.set(deadline, 100, now());
+    await environment.advance(100);
+    expect(called).toEqual(['silent@100']);
+  });
+
   it('looks exactly once more: a loop that is always late still ends its waits', async () => {
     const afterPoll = environment.afterPoll.bind(environment);
     let polls = 0;
