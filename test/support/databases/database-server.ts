@@ -6,6 +6,8 @@ export interface DatabaseServer {
   readonly description: string;
   /** Ends it without warning and starts it again, on the same port with what it had written. Where it is a process of this machine. */
   crash?(): Promise<void>;
+  /** Starts another one that follows it, until it is promoted. Where it is a PostgreSQL of this machine. */
+  standby?(): Promise<DatabaseServer>;
   /** Ends what was started here. Never rejects for a server that has ended before. */
   stop(): Promise<void>;
 }

@@ -111,25 +111,27 @@ async function unpacked(settings: Settings): Promise<DatabaseServer | string> {
   }
 }
 
-function startIn(
+async function startIn(
   programs: string,
   settings: Settings,
   description: string,
   libraryPath?: string,
+  makeData = initdb(programs),
 ): Promise<DatabaseServer> {
-  return startLocalDatabase({
+  let data = '';
+  const server = await startLocalDatabase({
     name: 'postgres',
     description,
     libraryPath,
-    readyLine: /database system is ready to accept connections/,
+    readyLine: /database system is ready to accept (?:read-only )?connections/,
     asRoot: false,
     patientSignal: 'SIGTERM',
     // The server's processes end at once, as in a crash; killed, it would leave them behind.
     crashSignal: 'SIGQUIT',
     stopSignal: 'SIGINT',
     initialize: (directory, run) => {
-      const options = '--username=postgres --auth=trust --encoding=UTF8 --locale=C --no-sync';
-      return run([join(programs, 'initdb'), `${directory}/data`, ...options.split(' ')]);
+      data = `${directory}/data`;
+      return makeData(data, run);
     },
     command: (directory, port) => [
       join(programs, 'postgres'),
@@ -142,4 +144,37 @@ function startIn(
     ],
     url: (port) => `postgres://postgres@127.0.0.1:${port}/postgres`,
   });
+  const standby = () => {
+    const primary_conninfo = `host=127.0.0.1 port=${new URL(server.url).port} user=postgres`;
+    const copied = copyOf(server.url, data);
+    return startIn(programs, { ...settings, primary_conninfo }, description, libraryPath, copied);
+  };
+  return { ...server, standby };
 }
+
+type MakeData = (data: string, run: (command: readonly string[]) => Promise<void>) => Promise<void>;
+
+const initdb =
+  (programs: string): MakeData =>
+  (data, run) => {
+    const options = '--username=postgres --auth=trust --encoding=UTF8 --locale=C --no-sync';
+    return run([join(programs, 'initdb'), data, ...options.split(' ')]);
+  };
+
+/** The data of a standby, as pg_basebackup makes them, which not every package has. */
+const copyOf =
+  (url: string, source: string): MakeData =>
+  async (data, run) => {
+    const client = new pg.Client({ connectionString: url });
+    await client.connect();
+    try {
+      await client.query("SELECT pg_backup_start('standby', true)");
+      await run(['cp', '-r', source, data]);
+      const { rows } = await client.query('SELECT labelfile FROM pg_backup_stop(false)');
+      const finish =
+        'cd "$1" && rm postmaster.pid && touch standby.signal && printf %s "$2" >backup_label';
+      await run(['/bin/sh', '-c', finish, 'sh', data, rows[0].labelfile]);
+    } finally {
+      await client.end();
+    }
+  };
