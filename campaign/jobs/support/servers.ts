@@ -79,6 +79,8 @@ export async function startRabbitmq(): Promise<QueueServer> {
     RABBITMQ_PLUGINS_DIR: join(home, 'plugins'),
     // The shell becomes the server, which then ends with the guard.
     RABBITMQ_ALLOW_INPUT: '1',
+    // No dump of a crash is written into the folder in which the campaign runs.
+    ERL_CRASH_DUMP_SECONDS: '0',
     RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS: '-noinput',
   };
   const stop = await start(
