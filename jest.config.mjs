@@ -17,6 +17,7 @@ export default {
   // The examples import the package as their readers do.
   moduleNameMapper: {
     '^nestjs-fenced-lock$': '<rootDir>/lib/index.ts',
+    '^nestjs-fenced-lock/core$': '<rootDir>/lib/locks/index.ts',
     '^nestjs-fenced-lock/(\\w+)$': '<rootDir>/lib/$1/index.ts',
   },
   transform: { '^.+\\.ts$': swc('es6') },

@@ -61,16 +61,15 @@ export type {
   FencingTokenHeaderOptions,
   ResourceOfRequest,
 } from './nest/transport/request-parameters.ts';
-export { LockService } from './nest/lock.service.ts';
-export type { SectionOptions } from './nest/section.ts';
+export { LockService } from './locks/lock-service.ts';
+export type { SectionOptions } from './locks/section.ts';
+export type { ModuleFence, NodeInput } from './locks/locks-options.ts';
 export type {
-  ModuleFence,
-  NodeInput,
   RedlockModuleAsyncOptions,
   RedlockModuleOptions,
   RedlockOptionsFactory,
 } from './nest/redlock-module-options.ts';
-export type { CallTrace, LockTelemetry } from './nest/telemetry.ts';
+export type { CallTrace, LockTelemetry } from './locks/telemetry.ts';
 export { RedlockModule } from './nest/redlock.module.ts';
 export { ClientSignal, FencingTokenHeader } from './nest/transport/request-parameters.ts';
 export { LockExceptionFilter } from './nest/transport/lock-exception.filter.ts';

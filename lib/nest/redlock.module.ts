@@ -1,5 +1,6 @@
 import {
   ConfigurableModuleBuilder,
+  Inject,
   Module,
   type DynamicModule,
   type FactoryProvider,
@@ -8,16 +9,12 @@ import { ModuleRef, ModulesContainer, type ApplicationConfig } from '@nestjs/cor
 import { FencedUsageError } from '../core/errors.ts';
 import { checkOptionNames } from '../core/options/option-names.ts';
 import { Fence } from '../fencing/fence.ts';
+import { LockService } from '../locks/lock-service.ts';
+import { fenceOfNodes, type NodeInput } from '../locks/locks-options.ts';
 import { checkApplication } from './fenced/boot-checks.ts';
 import { FencedInterceptor } from './fenced/fenced.interceptor.ts';
-import { MODULE_OPTIONS, RedlockHost } from './host/redlock-host.ts';
-import { LockService } from './lock.service.ts';
-import {
-  fenceOfNodes,
-  type NodeInput,
-  type RedlockModuleAsyncOptions,
-  type RedlockModuleOptions,
-} from './redlock-module-options.ts';
+import { MODULE_OPTIONS, RedlockHost } from './redlock-host.ts';
+import type { RedlockModuleAsyncOptions, RedlockModuleOptions } from './redlock-module-options.ts';
 import {
   FENCED_RUNNER,
   REDLOCK_HOST,
@@ -39,6 +36,9 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<RedlockModuleO
     global: isGlobal,
   }))
   .build();
+
+// What @Inject does in a constructor: the class knows no Nest, because scripts use it, too.
+Inject(REDLOCK_HOST)(LockService, undefined, 0);
 
 /**
  * Distributed locks for the application. Call `forRoot` once, in the root module: a second one throws when the application

@@ -4,7 +4,7 @@
  * @module nestjs-fenced-lock/telemetry
  */
 import { metrics, trace, type Meter, type Tracer } from '@opentelemetry/api';
-import type { LockTelemetry } from '../nest/telemetry.ts';
+import type { LockTelemetry } from '../locks/telemetry.ts';
 import { lockMetrics } from './lock-metrics.ts';
 import { endHold, LockSpans } from './lock-spans.ts';
 

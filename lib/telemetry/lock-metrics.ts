@@ -1,6 +1,6 @@
 import type { BatchObservableResult, Meter } from '@opentelemetry/api';
 import type { LockEvent } from '../core/events.ts';
-import type { LockTelemetry } from '../nest/telemetry.ts';
+import type { LockTelemetry } from '../locks/telemetry.ts';
 import { labelsOf } from './lock-spans.ts';
 
 /** The upper bounds in seconds: from a vote in a data centre to waits and holds of a minute. */

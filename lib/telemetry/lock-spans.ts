@@ -3,7 +3,7 @@ import type { Attributes, Span, Tracer } from '@opentelemetry/api';
 import type { AboutKeys, Caller, LockEvent } from '../core/events.ts';
 import { isRedlockError } from '../core/errors.ts';
 import type { Lock } from '../core/lock.ts';
-import type { CallTrace } from '../nest/telemetry.ts';
+import type { CallTrace } from '../locks/telemetry.ts';
 
 /** The labels of metrics, and the attributes of spans: there are no more of them than methods. */
 export function labelsOf({ template, where }: Caller): Attributes {

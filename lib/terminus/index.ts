@@ -5,7 +5,7 @@
  */
 import { Inject, Injectable } from '@nestjs/common';
 import { HealthIndicatorService, type HealthIndicatorResult } from '@nestjs/terminus';
-import { LockService } from '../nest/lock.service.ts';
+import { LockService } from '../locks/lock-service.ts';
 
 /** How long it waits for a connection that is being made again: shorter than the probes of platforms wait. */
 const PATIENCE_MS = 500;

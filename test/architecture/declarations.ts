@@ -5,9 +5,16 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { parseSource, resolveRelative, type SourceFile } from './source-file.ts';
 
-const ENTRIES = ['', 'fencing/', 'jobs/', 'postgres/', 'telemetry/', 'terminus/', 'testing/'].map(
-  (folder) => `${folder}index.d.ts`,
-);
+const ENTRIES = [
+  '',
+  'fencing/',
+  'jobs/',
+  'locks/',
+  'postgres/',
+  'telemetry/',
+  'terminus/',
+  'testing/',
+].map((folder) => `${folder}index.d.ts`);
 
 /** The emitted declarations that a user's compiler reads for the entry points, from them through all relative imports. */
 export async function emitDeclarations(): Promise<SourceFile[]> {

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { posix } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { publicNames } from './rules.ts';
 import { readSource } from './source-file.ts';
@@ -10,6 +11,7 @@ const ENTRIES: readonly (readonly [path: string, page: string, load: () => Promi
     'nestjs-fenced-lock/fencing',
     () => import('../../lib/fencing/index.ts'),
   ],
+  ['lib/locks/index.ts', 'nestjs-fenced-lock/core', () => import('../../lib/locks/index.ts')],
   ['lib/jobs/index.ts', 'nestjs-fenced-lock/jobs', () => import('../../lib/jobs/index.ts')],
   [
     'lib/postgres/index.ts',
@@ -35,7 +37,12 @@ const ENTRIES: readonly (readonly [path: string, page: string, load: () => Promi
 
 /** Names that a page of the reference describes; those that are nothing but types as `type Name`. */
 function namesOn(page: string): string[] {
-  const sections = readFileSync(`docs/reference/${page}.md`, 'utf8').split(/^## /m).slice(1);
+  const text = readFileSync(`docs/reference/${page}.md`, 'utf8');
+  const [, ...sections] = text.split(/^## /m).filter((each) => !each.startsWith('References'));
+  const again = [...text.matchAll(/^Re-exports \[(\w+)\]\((.+)\.md#/gm)].map(([, name, other]) => {
+    const type = `type ${name}`;
+    return namesOn(posix.join(page, '..', other!)).includes(type) ? type : name!;
+  });
   const [types, values] = [true, false].map((areTypes) =>
     sections
       .filter((section) => /^(Interfaces|Type Aliases)/.test(section) === areTypes)
@@ -43,7 +50,7 @@ function namesOn(page: string): string[] {
       .map(([, name]) => name!.replaceAll('\\', '')),
   ) as [string[], string[]];
   const onlyTypes = types.filter((name) => !values.includes(name)).map((name) => `type ${name}`);
-  return [...onlyTypes, ...values].sort();
+  return [...onlyTypes, ...values, ...again].sort();
 }
 
 describe('public exports', () => {

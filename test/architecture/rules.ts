@@ -31,9 +31,10 @@ const LAYERS: Readonly<Record<string, Layer>> = {
   },
   // Locks in the database of a fence.
   postgres: { files: ['core/', 'fencing/'], packages: [] },
-  // Port of fencing only: a module is given a fence, and knows no database.
+  // Port of fencing only: it is given a fence, and knows no database.
+  locks: { files: ['core/', 'redis/', 'fencing/fence.ts'], packages: ['node:'] },
   nest: {
-    files: ['core/', 'redis/', 'fencing/fence.ts', 'fencing/fencing-token-header.ts'],
+    files: ['core/', 'locks/', 'fencing/fence.ts', 'fencing/fencing-token-header.ts'],
     packages: ['node:', ...NEST_PACKAGES],
   },
   // The decorators of parameters and what Nest injects, but no lock.
@@ -47,9 +48,9 @@ const LAYERS: Readonly<Record<string, Layer>> = {
     ],
     packages: ['node:'],
   },
-  telemetry: { files: ['core/', 'nest/telemetry.ts'], packages: OPTIONAL.telemetry },
+  telemetry: { files: ['core/', 'locks/telemetry.ts'], packages: OPTIONAL.telemetry },
   terminus: {
-    files: ['nest/lock.service.ts'],
+    files: ['locks/lock-service.ts'],
     packages: ['@nestjs/common', ...OPTIONAL.terminus],
   },
   // Servers in memory run the scripts, and their answers mean what those of a Redis mean.
@@ -65,7 +66,7 @@ const LAYERS: Readonly<Record<string, Layer>> = {
   cli: { files: ['core/', 'redis/'], packages: ['node:'] },
 };
 
-/** core ← redis ← nest; fencing stands on core alone, postgres on both, testing on core and the answers of redis. Entry points directly in lib may name everything. */
+/** core ← redis ← locks ← nest; fencing stands on core alone, postgres on both, testing on core and the answers of redis. Entry points directly in lib may name everything. */
 export const importDirection: Rule = (files) =>
   files.flatMap((file) => {
     const [, name = '', ...rest] = file.path.split('/');
@@ -214,16 +215,14 @@ export function publicNames(entry: SourceFile): string[] {
   return entry.exports.map(({ name, typeOnly }) => (typeOnly ? `type ${name}` : name)).sort();
 }
 
-const PUBLIC_PACKAGES = ['node:', 'ioredis', ...NEST_PACKAGES];
+/** Every user has these. */
+const PUBLIC_PACKAGES = ['node:', 'ioredis'];
 
 /** The declarations a user's compiler reads name only packages that every user of their entry point has. */
 export const installedPackagesOnly: Rule = (files) =>
   files.flatMap(({ path, imports }) => {
     const [folder = ''] = path.split('/');
-    const installed = [
-      ...PUBLIC_PACKAGES,
-      ...((OPTIONAL as Readonly<Record<string, string[]>>)[folder] ?? []),
-    ];
+    const installed = [...PUBLIC_PACKAGES, ...(LAYERS[folder]?.packages ?? NEST_PACKAGES)];
     return imports
       .filter(({ specifier }) => !specifier.startsWith('.') && !isPackage(specifier, installed))
       .map(({ specifier }) => `${path} imports ${specifier}`);

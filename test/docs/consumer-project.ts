@@ -46,6 +46,7 @@ const COMPILER_OPTIONS = {
 const ENTRIES = `
 export * as main from '${NAME}';
 export * as fencing from '${NAME}/fencing';
+export * as core from '${NAME}/core';
 export * as jobs from '${NAME}/jobs';
 export * as telemetry from '${NAME}/telemetry';
 export * as postgres from '${NAME}/postgres';
@@ -105,7 +106,9 @@ export class ConsumerProject {
   async run(file: string, environment: Readonly<Record<string, string>> = {}): Promise<string> {
     const path = join(this.folder, 'dist', file.replace(/\.ts$/, '.js'));
     const env = { ...process.env, ...environment };
-    const { stdout } = await run(process.execPath, [path], { cwd: this.folder, env });
+    // One that does not end is killed before the test that waits for it is over.
+    const options = { cwd: this.folder, env, timeout: 60_000, killSignal: 'SIGKILL' } as const;
+    const { stdout } = await run(process.execPath, [path], options);
     return stdout;
   }
 }

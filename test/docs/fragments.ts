@@ -18,6 +18,7 @@ import {
 import {
   Fence, isStaleTokenError, postgresFence, postgresTokenSource, redisFence, sqliteFence, type RedisFence,
 } from 'nestjs-fenced-lock/fencing';
+import { createLocks } from 'nestjs-fenced-lock/core';
 import { FencedJob, jobToken, leaseToken, revisionToken, type KubernetesLease } from 'nestjs-fenced-lock/jobs';
 import { openTelemetry } from 'nestjs-fenced-lock/telemetry';
 import { assertFenceConformance, createFencingToken, createMemoryNodes, occupy, fenceConformance, MemoryLockNode, MemoryLockServer, type FenceStore } from 'nestjs-fenced-lock/testing';

@@ -195,6 +195,25 @@ describe('docs/without-redis.md', () => {
   });
 });
 
+describe('docs/without-nest.md', () => {
+  const servers = useRedisServers(1);
+
+  it('has a script that writes and ends, and so does one that forgets to close its locks', async () => {
+    const url = servers[0]!.url;
+    const others = {
+      'call.ts': "import { assignSeat } from './assign-seat.js';\nvoid assignSeat('12D', 'ana');\n",
+      'forget.ts': `import { createLocks } from 'nestjs-fenced-lock/core';
+void createLocks({ nodes: ['${url}'] }).then((locks) => locks.withLock('a', () => console.log('done')));\n`,
+    };
+    const project = await writePrograms('docs/without-nest.md', [url], others);
+    // Nothing but a warning of Redis, which goes to stderr.
+    await expect(project.run('call.ts')).resolves.toBe('');
+    const { rows } = await database.pool.query("SELECT customer FROM seat WHERE id = '12D'");
+    expect(rows).toEqual([{ customer: 'ana' }]);
+    await expect(project.run('forget.ts')).resolves.toBe('done\n');
+  });
+});
+
 describe('docs/testing.md', () => {
   it('has tests that pass without Redis', async () => {
     const project = await writePrograms('docs/testing.md', [

@@ -2,7 +2,7 @@ import type { Logger } from '@nestjs/common';
 import { expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { LockEvent } from '../../lib/core/events.ts';
-import { eventListener } from '../../lib/nest/host/event-log.ts';
+import { eventListener } from '../../lib/locks/event-log.ts';
 import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
 import { NodeDriver } from '../support/node-driver.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';

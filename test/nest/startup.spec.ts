@@ -4,7 +4,7 @@ import { Logger } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { LockService, RedlockModule, type RedlockModuleOptions } from '../../lib/index.ts';
-import { LATE_NODE_MS } from '../../lib/nest/host/startup.ts';
+import { LATE_NODE_MS } from '../../lib/locks/startup.ts';
 import { createMemoryNodes, MemoryLockServer } from '../../lib/testing/index.ts';
 import { closeAll, closeLater, passUntil, stopTime } from './support/applications.ts';
 import { Recorder } from './support/recorder.ts';

@@ -4,7 +4,7 @@ import { Test } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { LockService, RedlockModule } from '../../lib/index.ts';
 import { createMemoryNodes } from '../../lib/testing/index.ts';
-import { MODULE_OPTIONS } from '../../lib/nest/host/redlock-host.ts';
+import { MODULE_OPTIONS } from '../../lib/nest/redlock-host.ts';
 import { closeAll, closeLater, silentLogger, startModule } from '../nest/support/applications.ts';
 
 afterEach(closeAll);

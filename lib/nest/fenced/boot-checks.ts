@@ -1,6 +1,6 @@
 import type { ModulesContainer } from '@nestjs/core';
 import { FencedUsageError } from '../../core/errors.ts';
-import type { RedlockHost } from '../host/redlock-host.ts';
+import type { RedlockHost } from '../redlock-host.ts';
 import { argumentsOf } from '../made-keys.ts';
 import { REDLOCK_HOST, TEST_LINES } from '../redlock.constants.ts';
 import { fencedDefinition, methodName, type FencedDefinition } from './fenced-metadata.ts';

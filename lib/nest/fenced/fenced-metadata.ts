@@ -3,7 +3,7 @@ import { FencedUsageError } from '../../core/errors.ts';
 import type { Caller } from '../../core/events.ts';
 import { FENCED_RUNNER, RUNNER_PROPERTY } from '../redlock.constants.ts';
 import type { KeysOfCall } from '../made-keys.ts';
-import type { SectionOptions } from '../section.ts';
+import type { SectionOptions } from '../../locks/section.ts';
 import type { LockParameters } from './lock-parameters.ts';
 
 /** Everything that `@Fenced` on one method means. */

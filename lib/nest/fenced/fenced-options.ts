@@ -1,7 +1,7 @@
 import type { Caller } from '../../core/events.ts';
 import { callback, checkOptions, choice, flag } from '../../core/options/option-names.ts';
 import { calledBy, type FencedKey } from '../made-keys.ts';
-import { OF_SECTION, type SectionOptions } from '../section.ts';
+import { OF_SECTION, type SectionOptions } from '../../locks/section.ts';
 import type { FencedDefinition } from './fenced-metadata.ts';
 
 /** Options of one method under `@Fenced`: those of `LockService.withLock`, where what is absent comes from the module, and these. */

@@ -9,11 +9,11 @@ import {
 import type { Observable } from 'rxjs';
 import { FencedUsageError, isRedlockError, quoteKeys } from '../../core/errors.ts';
 import type { Lock } from '../../core/lock.ts';
-import type { RedlockHost } from '../host/redlock-host.ts';
-import { LockService } from '../lock.service.ts';
+import type { RedlockHost } from '../redlock-host.ts';
+import { LockService } from '../../locks/lock-service.ts';
 import { calledBy, callOption } from '../made-keys.ts';
 import { REDLOCK_HOST } from '../redlock.constants.ts';
-import type { SectionOptions } from '../section.ts';
+import type { SectionOptions } from '../../locks/section.ts';
 import type { FencedDefinition } from './fenced-metadata.ts';
 
 /**

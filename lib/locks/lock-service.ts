@@ -1,4 +1,3 @@
-import { Inject, Injectable } from '@nestjs/common';
 import type { Lock, OwnLocks } from '../core/lock.ts';
 import type { LockInspection } from '../core/nodes/inspect.ts';
 import type { LockList, RevokedLock } from '../core/nodes/operate.ts';
@@ -8,8 +7,7 @@ import { CALLED_BY, type CalledOptions } from '../core/holding/reentrancy.ts';
 import { durationMs } from '../core/options/duration.ts';
 import { checkOptions, kindOf } from '../core/options/option-names.ts';
 import type { AcquireOptions } from '../core/options/options.ts';
-import type { RedlockHost } from './host/redlock-host.ts';
-import { REDLOCK_HOST } from './redlock.constants.ts';
+import type { LockHost } from './lock-host.ts';
 import { OF_SECTION, type SectionOptions } from './section.ts';
 
 const LIST_OPTIONS = {
@@ -51,9 +49,8 @@ function refusedTemplate(
  * });
  * ```
  */
-@Injectable()
 export class LockService {
-  constructor(@Inject(REDLOCK_HOST) private readonly host: RedlockHost) {}
+  constructor(protected readonly host: LockHost) {}
 
   /**
    * Runs `work` while the lock is held, and releases it when the returned promise settles.

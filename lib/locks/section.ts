@@ -1,6 +1,4 @@
-import { StreamableFile } from '@nestjs/common';
 import { isGeneratorObject } from 'node:util/types';
-import { isObservable } from 'rxjs';
 import { FencedUsageError, isRedlockError, type StaleTokenError } from '../core/errors.ts';
 import { noteAdmission, type FencingToken } from '../core/fencing-token.ts';
 import type { Lock } from '../core/lock.ts';
@@ -13,7 +11,7 @@ import {
   type ResolvedOptions,
 } from '../core/options/resolve-options.ts';
 import type { Redlock } from '../core/redlock.ts';
-import type { ModuleFence } from './redlock-module-options.ts';
+import type { ModuleFence } from './locks-options.ts';
 
 /** The options of {@link LockService.withLock}. */
 export interface SectionOptions extends WithLockOptions {
@@ -45,8 +43,9 @@ function refuseLazy(result: unknown, keys: readonly string[]): void {
 
 function lazyKindOf(value: unknown): string | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
-  if (isObservable(value)) return 'an Observable';
-  if (value instanceof StreamableFile) return 'a StreamableFile';
+  // Those of rxjs and of Nest, told by their methods: not everybody has these packages.
+  if ('lift' in value && 'subscribe' in value) return 'an Observable';
+  if ('getStream' in value && 'getHeaders' in value) return 'a StreamableFile';
   if (Symbol.asyncIterator in value) return 'an async iterable';
   return isGeneratorObject(value) ? 'a generator' : undefined;
 }
@@ -86,7 +85,7 @@ export class FenceClaims {
     const { fence, redlock } = this.#host;
     if (fence === undefined)
       throw new FencedUsageError(
-        'A claim needs a fence: RedlockModule.forRoot({ nodes, fence: postgresFence(pool) }). Nothing was locked.',
+        'A claim needs the fence beside the nodes: { nodes, fence: postgresFence(pool) }. Nothing was locked.',
       );
     // A copy: the caller's array may have changed by the second lock.
     const keys = normalizeKeys(given);

@@ -1,11 +1,20 @@
-import type { Logger } from '@nestjs/common';
-import { listOf, quoteKeys } from '../../core/errors.ts';
-import type { Caller, Configuration, LockEvent, LockEventListener } from '../../core/events.ts';
-import { inSeconds } from '../../core/options/duration.ts';
-import type { ModuleFence } from '../redlock-module-options.ts';
+import { listOf, quoteKeys } from '../core/errors.ts';
+import type { Caller, Configuration, LockEvent, LockEventListener } from '../core/events.ts';
+import { inSeconds } from '../core/options/duration.ts';
+import type { ModuleFence } from './locks-options.ts';
+
+/** Takes what somebody on call should know of: a Nest logger, `console`, or one of your own. */
+export interface LockLogger {
+  /** Ordinary news: servers that joined, a wait that is over. */
+  log(message: string): void;
+  /** A risk, or something that failed and is tried again. */
+  warn(message: string): void;
+  /** What keeps callers from their locks, or needs a person. */
+  error(message: string): void;
+}
 
 /** Logs the first error that code of the user has thrown from the option `name`: what follows would fill the log. */
-export function firstFailure(logger: Pick<Logger, 'error'>, name: string) {
+export function firstFailure(logger: Pick<LockLogger, 'error'>, name: string) {
   let hasFailed = false;
   return (error: unknown): void => {
     if (hasFailed) return;
@@ -18,11 +27,11 @@ export function firstFailure(logger: Pick<Logger, 'error'>, name: string) {
 }
 
 /**
- * The one listener of an application: logs what somebody on call should know of, and hands every event to the user's
+ * The one listener of a service: logs what somebody on call should know of, and hands every event to the user's
  * `onEvent`. When that throws or rejects, the first error is logged, and nothing else changes.
  */
 export function eventListener(
-  logger: Logger,
+  logger: LockLogger,
   onEvent: LockEventListener | undefined,
   telemetry?: { onEvent(event: LockEvent): void },
 ): LockEventListener {
@@ -67,7 +76,7 @@ export function eventListener(
  */
 export function watchFence(
   fence: ModuleFence,
-  logger: Pick<Logger, 'error'>,
+  logger: Pick<LockLogger, 'error'>,
   listener: LockEventListener,
   caller: () => Caller | undefined,
 ): (() => void) | undefined {

@@ -1,31 +1,26 @@
 import { setImmediate, setTimeout } from 'node:timers/promises';
-import type { Logger } from '@nestjs/common';
 import {
   RedlockClosedError,
   RedlockConfigError,
   isRedlockError,
   type NodeCause,
   QuorumUnavailableError,
-} from '../../core/errors.ts';
-import type { LockNode, NodeFacts, NodeFailure } from '../../core/nodes/lock-node.ts';
-import { inSeconds } from '../../core/options/duration.ts';
-import type { Redlock } from '../../core/redlock.ts';
-import type { FenceFinding } from '../../fencing/fence.ts';
-import {
-  checkNodes,
-  failoverPromises,
-  formatStartupReport,
-  isUnsafe,
-} from '../../redis/preflight.ts';
-import type { ExaminedNode } from '../../redis/preflight.ts';
-import type { ModuleFence } from '../redlock-module-options.ts';
+} from '../core/errors.ts';
+import type { LockNode, NodeFacts, NodeFailure } from '../core/nodes/lock-node.ts';
+import { inSeconds } from '../core/options/duration.ts';
+import type { Redlock } from '../core/redlock.ts';
+import type { FenceFinding } from '../fencing/fence.ts';
+import { checkNodes, failoverPromises, formatStartupReport, isUnsafe } from '../redis/preflight.ts';
+import type { ExaminedNode } from '../redis/preflight.ts';
+import type { LockLogger } from './event-log.ts';
+import type { ModuleFence } from './locks-options.ts';
 
 /** The time in which nodes that are late may still answer once a quorum is there; a dead one delays the start by this much. */
 export const LATE_NODE_MS = 1_000;
 /** A wait without a quorum is news after this time: a hook of a test ends, and prints nothing, before the start is refused. */
 export const NEWS_MS = 2_000;
 const IN_TESTS =
-  'A test that should need no server replaces the nodes: .overrideProvider(REDLOCK_NODES).useValue(createMemoryNodes(3)), with createMemoryNodes of nestjs-fenced-lock/testing.';
+  'A test that should need no server puts createMemoryNodes(3) of nestjs-fenced-lock/testing in place of the nodes; in Nest, with .overrideProvider(REDLOCK_NODES).';
 const LONGEST_PAUSE_MS = 50;
 // Taken now: fake timers of a test replace them, and a start whose nodes answer ends all the same.
 const [sleep, pollTurn] = [setTimeout, setImmediate];
@@ -62,7 +57,7 @@ export async function startRedlock(
   redlock: Redlock,
   nodes: readonly LockNode[],
   { strict, timeoutMs, waitForVotes }: StartSettings,
-  logger: Pick<Logger, 'log' | 'warn' | 'error'>,
+  logger: LockLogger,
 ): Promise<void> {
   const { quorum, keyPrefix, restartGuardMs, maxLagMs } = redlock.options;
   const options = { quorum, keyPrefix, restartGuard: restartGuardMs > 0, maxLagMs, strict };
@@ -121,7 +116,7 @@ export async function startRedlock(
 /** Says so where a start waits, and the timers of this process stand still: under fake timers it ends only as a test moves them. */
 export async function watchTimers(
   isOver: () => boolean,
-  logger: Pick<Logger, 'error'>,
+  logger: Pick<LockLogger, 'error'>,
 ): Promise<void> {
   let hasRun = false;
   globalThis.setTimeout(() => (hasRun = true)).unref();
@@ -130,7 +125,7 @@ export async function watchTimers(
   await realTime.value;
   if (!hasRun && !isOver())
     logger.error(
-      'The start waits for timers, and they stand still: fake timers (of Jest, Vitest or Sinon) are on. Turn them on after `await app.init()`.',
+      'The start waits for timers, and they stand still: fake timers (of Jest, Vitest or Sinon) are on. Turn them on after the start, in Nest after `await app.init()`.',
     );
 }
 
@@ -180,7 +175,7 @@ async function until(isDone: () => boolean, limitMs: number): Promise<number> {
 async function waitUntilQuorumVotes(
   redlock: Redlock,
   timeoutMs: number,
-  logger: Pick<Logger, 'log' | 'warn'>,
+  logger: Pick<LockLogger, 'log' | 'warn'>,
 ): Promise<void> {
   const { votesInMs } = redlock;
   if (votesInMs <= 0) return;
@@ -209,7 +204,7 @@ export async function checkModuleFence(
   fence: ModuleFence,
   redlock: Redlock,
   timeoutMs: number,
-  logger: Pick<Logger, 'warn'>,
+  logger: Pick<LockLogger, 'warn'>,
 ): Promise<void> {
   let found: readonly FenceFinding[] | undefined;
   let problem: { readonly error: unknown } | undefined;

@@ -1,9 +1,8 @@
-import type { Logger } from '@nestjs/common';
 import type { AboutKeys, LockEvent } from '../core/events.ts';
 import { CALLED_BY, type CalledOptions } from '../core/holding/reentrancy.ts';
 import type { Lock } from '../core/lock.ts';
 import type { LockStatus } from '../core/nodes/status.ts';
-import { firstFailure } from './host/event-log.ts';
+import { firstFailure, type LockLogger } from './event-log.ts';
 
 /** The telemetry of one call for a lock, from its beginning to its end. */
 export interface CallTrace {
@@ -36,7 +35,7 @@ export class SafeTelemetry {
   readonly #telemetry: LockTelemetry;
   readonly #failed: (error: unknown) => void;
 
-  constructor(telemetry: LockTelemetry, logger: Pick<Logger, 'error'>) {
+  constructor(telemetry: LockTelemetry, logger: Pick<LockLogger, 'error'>) {
     this.#telemetry = telemetry;
     this.#failed = firstFailure(logger, 'telemetry');
   }

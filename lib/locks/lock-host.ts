@@ -1,44 +1,32 @@
-import {
-  Logger,
-  type BeforeApplicationShutdown,
-  type OnApplicationBootstrap,
-  type OnModuleInit,
-} from '@nestjs/common';
-import type { LockEventListener } from '../../core/events.ts';
-import type { LockNode } from '../../core/nodes/lock-node.ts';
-import { quoteKeys, RedlockConfigError } from '../../core/errors.ts';
-import { inSeconds } from '../../core/options/duration.ts';
+import type { LockEventListener } from '../core/events.ts';
+import type { LockNode } from '../core/nodes/lock-node.ts';
+import { quoteKeys, RedlockConfigError } from '../core/errors.ts';
+import { inSeconds } from '../core/options/duration.ts';
 import {
   callback,
-  checkOptions,
   duration,
   flag,
   having,
   kindOf,
-} from '../../core/options/option-names.ts';
-import { resolveAcquire, SERVICE_OPTIONS } from '../../core/options/resolve-options.ts';
-import { Redlock } from '../../core/redlock.ts';
+  type OptionValues,
+} from '../core/options/option-names.ts';
+import { resolveAcquire, SERVICE_OPTIONS } from '../core/options/resolve-options.ts';
+import { Redlock } from '../core/redlock.ts';
+import type { ClientSourceOptions } from '../redis/client/client-source.ts';
+import { createRedisNode } from '../redis/client/create-redis-node.ts';
+import { eventListener, watchFence, type LockLogger } from './event-log.ts';
 import {
   fenceOfNodes,
+  type LockServiceOptions,
   type ModuleFence,
   type NodeInput,
-  type RedlockModuleOptions,
-} from '../redlock-module-options.ts';
-import { FenceClaims, OF_SECTION, type SectionOptions } from '../section.ts';
-import { SafeTelemetry, type LockTelemetry } from '../telemetry.ts';
-import { eventListener, watchFence } from './event-log.ts';
-import {
-  checkModuleFence,
-  NEWS_MS,
-  startRedlock,
-  watchTimers,
-  type StartSettings,
-} from './startup.ts';
-import type { ClientSourceOptions } from '../../redis/client/client-source.ts';
-import { createRedisNode } from '../../redis/client/create-redis-node.ts';
+} from './locks-options.ts';
+import { FenceClaims, OF_SECTION, type SectionOptions } from './section.ts';
+import { checkModuleFence, startRedlock, watchTimers, type StartSettings } from './startup.ts';
+import { SafeTelemetry, type LockTelemetry } from './telemetry.ts';
 
 /** A test finds them in docs/options.md. */
-export const MODULE_OPTIONS = {
+export const LOCK_SERVICE_OPTIONS = {
   nodes: (value: unknown) => value,
   ...SERVICE_OPTIONS,
   credentials: callback,
@@ -46,23 +34,17 @@ export const MODULE_OPTIONS = {
   startupTimeout: duration(1),
   waitForVotes: flag,
   shutdownTimeout: duration(),
-  httpErrors: flag,
-  isInTransaction: callback,
   fence: having<ModuleFence>('claim', 'give one such as postgresFence(pool)'),
   telemetry: having<LockTelemetry>('begin', 'give openTelemetry() of nestjs-fenced-lock/telemetry'),
 };
 
-/** Owns the application's {@link Redlock} from its first use to the shutdown. */
-export class RedlockHost
-  implements OnModuleInit, OnApplicationBootstrap, BeforeApplicationShutdown
-{
-  readonly logger = new Logger('RedlockModule');
+/** Owns a {@link Redlock} from its first use to the shutdown. */
+export class LockHost {
   readonly addresses: readonly string[];
-  /** Undefined where the module was given none. */
+  /** Undefined where none was given. */
   readonly fence: ModuleFence | undefined;
   readonly claims = new FenceClaims(this);
   readonly telemetry: SafeTelemetry | undefined;
-  readonly isInTransaction: (() => boolean) | undefined;
   readonly #redlock: Redlock;
   readonly #nodes: readonly LockNode[];
   readonly #onEvent: LockEventListener;
@@ -71,27 +53,36 @@ export class RedlockHost
   /** Ends what watches it; undefined before its first use. */
   #watches: readonly ((() => void) | undefined)[] | undefined;
 
-  /** Connects to nothing. @throws RedlockConfigError */
-  constructor(options: RedlockModuleOptions, nodes: readonly NodeInput[]) {
-    const given = checkOptions('RedlockModule', MODULE_OPTIONS, options);
-    const { keyPrefix, credentials } = given;
+  /**
+   * Connects to nothing.
+   *
+   * @param options with their values as given, of which `checked` are those that were checked
+   * @param nodes those of the options unless a test replaces them
+   * @throws RedlockConfigError
+   */
+  constructor(
+    options: LockServiceOptions,
+    checked: OptionValues<typeof LOCK_SERVICE_OPTIONS>,
+    readonly logger: LockLogger,
+    nodes: readonly NodeInput[] = options.nodes,
+  ) {
+    const { keyPrefix, credentials } = checked;
     // Nodes that take the place of those in a test leave the fence as it is.
-    this.fence = given.fence ?? fenceOfNodes(options.nodes);
-    this.isInTransaction = given.isInTransaction;
-    this.telemetry = given.telemetry && new SafeTelemetry(given.telemetry, this.logger);
-    this.#onEvent = eventListener(this.logger, given.onEvent, this.telemetry);
+    this.fence = checked.fence ?? fenceOfNodes(options.nodes);
+    this.telemetry = checked.telemetry && new SafeTelemetry(checked.telemetry, logger);
+    this.#onEvent = eventListener(logger, checked.onEvent, this.telemetry);
     this.#nodes = createNodes(nodes, { keyPrefix, credentials });
     this.addresses = this.#nodes.map(({ address }) => address);
     this.#redlock = new Redlock(this.#nodes, { ...options, onEvent: this.#onEvent });
     this.#start = {
-      strict: given.strict ?? false,
-      timeoutMs: given.startupTimeout ?? 10_000,
-      waitForVotes: given.waitForVotes ?? true,
+      strict: checked.strict ?? false,
+      timeoutMs: checked.startupTimeout ?? 10_000,
+      waitForVotes: checked.waitForVotes ?? true,
     };
-    this.#shutdownTimeoutMs = given.shutdownTimeout ?? this.#redlock.options.acquire.ttlMs;
+    this.#shutdownTimeoutMs = checked.shutdownTimeout ?? this.#redlock.options.acquire.ttlMs;
   }
 
-  /** Connected at the first use, which may come before Nest's init hooks, or never (a module compiled for a unit test). */
+  /** Connected at the first use, which may come before the start, or never (a module compiled for a unit test). */
   get redlock(): Redlock {
     if (this.#watches === undefined) {
       const { fence, telemetry, logger } = this;
@@ -101,7 +92,7 @@ export class RedlockHost
         telemetry?.observe(() => redlock.status()),
       ];
       // When the start fails in between, nobody closes it; calls keep the process alive by themselves.
-      for (const node of this.#nodes) node.holdProcess?.(false);
+      this.holdProcess(false);
       redlock.open();
     }
     return this.#redlock;
@@ -113,33 +104,27 @@ export class RedlockHost
     return isOfQuorum && this.fence !== undefined && this.fence === fenceOfNodes(this.#nodes);
   }
 
-  /** @throws RedlockConfigError when the options of a method don't fit those of the module */
+  /** @throws RedlockConfigError when the options of a call don't fit these */
   checkOptions(options: SectionOptions): unknown {
     return resolveAcquire(this.#redlock.options, options, OF_SECTION);
   }
 
-  onModuleInit(): Promise<void> {
+  /** Says whether connections that nobody waits for keep the process alive. */
+  holdProcess(isHeld: boolean): void {
+    for (const node of this.#nodes) node.holdProcess?.(isHeld);
+  }
+
+  start(): Promise<void> {
     return this.#starting(() => startRedlock(this.redlock, this.#nodes, this.#start, this.logger));
   }
 
-  /** Later than the hooks that connect to the database, or migrate it. */
-  async onApplicationBootstrap(): Promise<void> {
+  async checkFence(): Promise<void> {
     const { fence, redlock, logger } = this;
     if (fence)
       await this.#starting(() => checkModuleFence(fence, redlock, this.#start.timeoutMs, logger));
-    for (const node of this.#nodes) node.holdProcess?.(true);
-    // Not at once: an application may ask for its hooks after listen(). One that handles a signal itself knows what it does.
-    const look = () => {
-      const isDeaf = ['SIGTERM', 'SIGINT'].every((signal) => process.listenerCount(signal) === 0);
-      if (isDeaf && !redlock.isClosing)
-        logger.warn(
-          'This process has no listener for SIGTERM or SIGINT. When it is stopped, its work breaks off, and its locks stay until their ttl is over: call app.enableShutdownHooks().',
-        );
-    };
-    setTimeout(look, NEWS_MS).unref();
   }
 
-  /** An application that does not start must not be kept alive by these connections. */
+  /** What does not start must not be kept alive by these connections. */
   async #starting(step: () => Promise<void>): Promise<void> {
     let isOver = false;
     void watchTimers(() => isOver, this.logger);
@@ -153,8 +138,7 @@ export class RedlockHost
     }
   }
 
-  /** Runs before the HTTP server stops: held sections may still answer their requests. */
-  async beforeApplicationShutdown(): Promise<void> {
+  async shutDown(): Promise<void> {
     const { held } = this.#redlock.held();
     const heldKeys = held.flatMap(({ keys, sections }) => (sections > 0 ? keys : []));
     if (heldKeys.length > 0 && this.#shutdownTimeoutMs > 0)
