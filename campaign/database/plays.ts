@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { historyNow } from '../../test/history/lock-history.ts';
+import type { Outcome, Play } from '../carry-out.ts';
 import { collectFacts } from '../faults/judge/facts.ts';
 import { checkLocks } from '../faults/judge/locks.ts';
 import { checkRecords } from '../faults/judge/records.ts';
@@ -20,17 +21,12 @@ type Fault =
   | 'stopRedis';
 
 /** A way to play, or functions broken on purpose that the same judge has to notice. */
-export interface DatabasePlay {
-  readonly name: string;
+export interface DatabasePlay extends Play {
   readonly what: string;
   readonly faults: readonly Fault[];
-  readonly minutes: number;
-  readonly quickMinutes: number;
   readonly holdMs: Load['holdMs'];
   readonly redisServers?: number;
   readonly breaks?: StageSettings['breaks'];
-  /** The promises of which a control has to break one. */
-  readonly caughtBy?: readonly CampaignViolation['rule'][];
 }
 
 const OF_DATABASE = ['crashDatabase', 'crashPooler', 'cutConnections', 'loseNetwork'] as const;
@@ -90,15 +86,6 @@ export const PLAYS: readonly DatabasePlay[] = [
     caughtBy: ['lost-update'],
   },
 ];
-
-/** What became of a play. */
-export interface Outcome {
-  readonly violations: readonly CampaignViolation[];
-  /** Reason why the play proves nothing. */
-  readonly withoutEffect: string | undefined;
-  readonly figures: Readonly<Record<string, number>>;
-  readonly history: readonly CampaignEvent[];
-}
 
 const PAUSE_MS = [200, 2_000] as const;
 /** Longer than leases and lines that are out of date stay. */
