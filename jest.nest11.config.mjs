@@ -14,6 +14,7 @@ const SAME_ON_EVERY_NEST = [
   '<rootDir>/test/docs/',
   '<rootDir>/test/fencing/(?!http-|redis-)',
   '<rootDir>/test/jobs/(?!fenced-job)',
+  '<rootDir>/test/leader/servers\\.spec\\.ts$',
   '<rootDir>/test/postgres/',
   '<rootDir>/test/package/(?!readme\\.nest11)',
   '<rootDir>/test/regressions/',

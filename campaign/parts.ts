@@ -6,6 +6,7 @@ import { PLAYS as DATABASE } from './database/plays.ts';
 import { SCHEDULES as FAILOVERS } from './failovers/plan.ts';
 import { CONTROLS } from './faults/controls.ts';
 import { SCHEDULES as FAULTS } from './faults/schedules/index.ts';
+import { PLAYS as LEADER } from './leader/plays.ts';
 import { chosen, type PartOptions } from './part-options.ts';
 
 type Command = readonly string[];
@@ -133,6 +134,12 @@ export const PARTS: readonly Part[] = [
     what: 'locks in PostgreSQL behind PgBouncer, alone and with two Redis servers, and broken functions that the same judge has to notice',
     pieces: DATABASE,
     commands: program('campaign/database/main.ts'),
+  },
+  {
+    name: 'leader',
+    what: 'five processes, whose leader is killed, frozen, cut off, blocked and shut down, and broken ones that the same judge has to notice',
+    pieces: LEADER,
+    commands: program('campaign/leader/main.ts'),
   },
   {
     name: 'versions',

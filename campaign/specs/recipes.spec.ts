@@ -76,17 +76,6 @@ describe('the recipes, on three Redis servers, one for a queue, and PostgreSQL',
     return [await start(), await start()];
   }
 
-  it('have one leader, and another one when it stops', async () => {
-    const { LeaderModule, Leader } = await recipe('leader.ts');
-    const apps = await startTwo(LeaderModule);
-    const leaders = () => apps.map((app) => app.get(Leader).isLeader as boolean);
-    await eventually(() => expect(leaders()).toContain(true));
-    expect(leaders().filter(Boolean)).toHaveLength(1);
-    const first = leaders().indexOf(true);
-    await apps[first]!.close();
-    await eventually(() => expect(leaders()).toEqual([first === 1, first === 0]));
-  });
-
   it('lose no job when one of the workers shuts down', async () => {
     const { TransfersModule } = await recipe('transfers.ts');
     const apps = await startTwo(TransfersModule);

@@ -95,6 +95,10 @@ export type LockEvent =
     })
   /** Fewer servers than a quorum confirmed the release; it is repeated, and the key expires after its ttl at the latest. */
   | (AboutLock & WithCauses & { readonly type: 'release-incomplete' })
+  /** This process leads from now on, by the lock of a class under `@Leader`. */
+  | (AboutLock & { readonly type: 'elected' })
+  /** It does no longer: the lock was lost, `onElected` failed, or the application shuts down. Once after each `elected`. */
+  | (AboutLock & WithHold & { readonly type: 'deposed' })
   /** The fence of the module rejected a token that is not the newest any more; nothing was written with it. */
   | (AboutKeys & { readonly type: 'stale'; readonly error: StaleTokenError })
   /** A round trip to a quorum took more than a tenth of the TTL. At most one a minute. */

@@ -48,6 +48,14 @@ export function eventListener(
       logger.log(
         `A quorum of servers answers again, after ${inSeconds(event.downMs)}. Calls that got no lock meanwhile: ${event.refusedCalls}.`,
       );
+    if (event.type === 'elected')
+      logger.log(
+        `${where}this process leads, with token ${event.token} of ${quoteKeys(event.keys)}.`,
+      );
+    if (event.type === 'deposed')
+      logger.log(
+        `${where}this process does not lead any more, after ${inSeconds(event.heldMs)} with token ${event.token} of ${quoteKeys(event.keys)}.`,
+      );
     if (event.type === 'node-joined') {
       const waitMs = Math.ceil(event.quarantineMs);
       const why = event.isMoved

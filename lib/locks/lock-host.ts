@@ -47,9 +47,9 @@ export class LockHost {
   readonly telemetry: SafeTelemetry | undefined;
   readonly #redlock: Redlock;
   readonly #nodes: readonly LockNode[];
-  readonly #onEvent: LockEventListener;
+  readonly onEvent: LockEventListener;
   readonly #start: StartSettings;
-  readonly #shutdownTimeoutMs: number;
+  readonly shutdownTimeoutMs: number;
   /** Ends what watches it; undefined before its first use. */
   #watches: readonly ((() => void) | undefined)[] | undefined;
 
@@ -70,16 +70,16 @@ export class LockHost {
     // Nodes that take the place of those in a test leave the fence as it is.
     this.fence = checked.fence ?? fenceOfNodes(options.nodes);
     this.telemetry = checked.telemetry && new SafeTelemetry(checked.telemetry, logger);
-    this.#onEvent = eventListener(logger, checked.onEvent, this.telemetry);
+    this.onEvent = eventListener(logger, checked.onEvent, this.telemetry);
     this.#nodes = createNodes(nodes, { keyPrefix, credentials });
     this.addresses = this.#nodes.map(({ address }) => address);
-    this.#redlock = new Redlock(this.#nodes, { ...options, onEvent: this.#onEvent });
+    this.#redlock = new Redlock(this.#nodes, { ...options, onEvent: this.onEvent });
     this.#start = {
       strict: checked.strict ?? false,
       timeoutMs: checked.startupTimeout ?? 10_000,
       waitForVotes: checked.waitForVotes ?? true,
     };
-    this.#shutdownTimeoutMs = checked.shutdownTimeout ?? this.#redlock.options.acquire.ttlMs;
+    this.shutdownTimeoutMs = checked.shutdownTimeout ?? this.#redlock.options.acquire.ttlMs;
   }
 
   /** Connected at the first use, which may come before the start, or never (a module compiled for a unit test). */
@@ -88,7 +88,7 @@ export class LockHost {
       const { fence, telemetry, logger } = this;
       const redlock = this.#redlock;
       this.#watches = [
-        fence && watchFence(fence, logger, this.#onEvent, () => redlock.caller),
+        fence && watchFence(fence, logger, this.onEvent, () => redlock.caller),
         telemetry?.observe(() => redlock.status()),
       ];
       // When the start fails in between, nobody closes it; calls keep the process alive by themselves.
@@ -141,11 +141,11 @@ export class LockHost {
   async shutDown(): Promise<void> {
     const { held } = this.#redlock.held();
     const heldKeys = held.flatMap(({ keys, sections }) => (sections > 0 ? keys : []));
-    if (heldKeys.length > 0 && this.#shutdownTimeoutMs > 0)
+    if (heldKeys.length > 0 && this.shutdownTimeoutMs > 0)
       this.logger.log(
-        `The shutdown waits up to ${inSeconds(this.#shutdownTimeoutMs)} for work that holds the ${heldKeys.length === 1 ? 'lock' : 'locks'} ${quoteKeys(heldKeys)}.`,
+        `The shutdown waits up to ${inSeconds(this.shutdownTimeoutMs)} for work that holds the ${heldKeys.length === 1 ? 'lock' : 'locks'} ${quoteKeys(heldKeys)}.`,
       );
-    await this.#redlock.drain(this.#shutdownTimeoutMs);
+    await this.#redlock.drain(this.shutdownTimeoutMs);
     await this.#close();
   }
 

@@ -19,6 +19,10 @@ export function lockMetrics(meter: Meter): Omit<LockTelemetry, 'begin'> {
   const wait = histogram('lock.wait.duration', 'Time that callers waited for locks they got');
   const trip = histogram('lock.round_trip.duration', 'Round trip to a quorum that got a lock');
   const hold = histogram('lock.hold.duration', 'Time from the grant of a lock to its release');
+  const leaders = meter.createUpDownCounter('lock.leaders', {
+    unit: '{leader}',
+    description: 'Classes that lead in this process',
+  });
   const counters = new Map([
     counter('acquired', '{lock}', 'Locks that callers got'),
     counter('busy', '{call}', 'Calls whose wait ended while another held the lock'),
@@ -33,6 +37,8 @@ export function lockMetrics(meter: Meter): Omit<LockTelemetry, 'begin'> {
       if (event.type === 'acquired') wait.record(event.waitedMs / 1000, labels);
       if (event.type === 'acquired') trip.record(event.roundTripMs / 1000);
       if (event.type === 'released') hold.record(event.heldMs / 1000, labels);
+      if (event.type === 'elected') leaders.add(1, labels);
+      if (event.type === 'deposed') leaders.add(-1, labels);
       if (event.type === 'lost') labels['lock.loss.reason'] = event.error.reason;
       counters.get(event.type)?.add(1, labels);
     },

@@ -10,6 +10,7 @@ const ENTRIES = [
   'fencing/',
   'jobs/',
   'locks/',
+  'leader/',
   'postgres/',
   'telemetry/',
   'terminus/',

@@ -49,6 +49,7 @@ const LAYERS: Readonly<Record<string, Layer>> = {
     packages: ['node:'],
   },
   telemetry: { files: ['core/', 'locks/telemetry.ts'], packages: OPTIONAL.telemetry },
+  leader: { files: ['core/', 'locks/lock-host.ts', 'nest/'], packages: [] },
   terminus: {
     files: ['locks/lock-service.ts'],
     packages: ['@nestjs/common', ...OPTIONAL.terminus],

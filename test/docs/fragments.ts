@@ -13,13 +13,14 @@ import { Transactional, TransactionHost } from '@nestjs-cls/transactional';
 import {
   Fenced, FencingToken, FencingTokenHeader, LockService, RedlockModule, LockExceptionFilter, LockSignal, lockSignal, fencingToken, ClientSignal, REDLOCK_NODES, fencingTokenHeader, inClsTransaction,
   isRedlockError, parseFencingTokenHeader, RedlockError, type ReceivedFencingToken, REDLOCK_DEFAULTS, FENCING_TOKEN_HEADER,
-  type LockEvent, type RedlockModuleOptions, type RedlockOptionsFactory, type TokenSource, type TokenRequest,
+  type Lock, type LockEvent, type RedlockModuleOptions, type RedlockOptionsFactory, type TokenSource, type TokenRequest,
 } from 'nestjs-fenced-lock';
 import {
   Fence, isStaleTokenError, postgresFence, postgresTokenSource, redisFence, sqliteFence, type RedisFence,
 } from 'nestjs-fenced-lock/fencing';
 import { createLocks } from 'nestjs-fenced-lock/core';
 import { FencedJob, jobToken, leaseToken, revisionToken, type KubernetesLease } from 'nestjs-fenced-lock/jobs';
+import { isLeader, Leader, type Candidate } from 'nestjs-fenced-lock/leader';
 import { openTelemetry } from 'nestjs-fenced-lock/telemetry';
 import { assertFenceConformance, createFencingToken, createMemoryNodes, occupy, fenceConformance, MemoryLockNode, MemoryLockServer, type FenceStore } from 'nestjs-fenced-lock/testing';
 declare const nodes: MemoryLockNode[];

@@ -1,5 +1,5 @@
 import 'reflect-metadata';
-import { Injectable } from '@nestjs/common';
+import { Injectable, type Type } from '@nestjs/common';
 import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { context, diag, SpanStatusCode, type Meter } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
@@ -28,6 +28,7 @@ import {
   type LockTelemetry,
   type RedlockModuleOptions,
 } from '../../lib/index.ts';
+import { Leader } from '../../lib/leader/index.ts';
 import { openTelemetry } from '../../lib/telemetry/index.ts';
 import { createFencingToken, createMemoryNodes, occupy } from '../../lib/testing/index.ts';
 import { eventually } from '../support/eventually.ts';
@@ -68,7 +69,7 @@ interface Measured extends MetricDescriptor {
   readonly points: readonly DataPoint<number | Histogram | ExponentialHistogram>[];
 }
 
-async function start(options: Partial<RedlockModuleOptions> = {}) {
+async function start(options: Partial<RedlockModuleOptions> = {}, ...leaders: Type[]) {
   const reader = new PeriodicExportingMetricReader({
     exporter: new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE),
   });
@@ -76,7 +77,10 @@ async function start(options: Partial<RedlockModuleOptions> = {}) {
   closeLater({ close: () => meters.shutdown() });
   const telemetry = openTelemetry({ tracer, meter: meters.getMeter('test') });
   const nodes = createMemoryNodes(3);
-  const module = await startModule({ providers: [Seats] }, { nodes, telemetry, fence, ...options });
+  const module = await startModule(
+    { providers: [Seats, ...leaders] },
+    { nodes, telemetry, fence, ...options },
+  );
   /** Metrics by their names. */
   const measure = async (): Promise<Map<string, Measured>> => {
     const { resourceMetrics } = await reader.collect();
@@ -281,6 +285,24 @@ describe('metrics', () => {
     await eventually(async () =>
       expect(await shown()).toMatchObject({ 'lock.nodes.voting': 1, 'lock.nodes.missing': 1 }),
     );
+  });
+
+  it('show whether this process leads', async () => {
+    @Leader('scheduler')
+    class Scheduler {
+      onElected(): void {}
+    }
+    const { module, measure } = await start({}, Scheduler);
+    const attributes = { 'lock.template': 'leader:scheduler' };
+    const leads = (value: number) =>
+      eventually(async () =>
+        expect((await measure()).get('lock.leaders')!.points).toMatchObject([
+          { attributes, value },
+        ]),
+      );
+    await leads(1);
+    await module.close();
+    await leads(0);
   });
 
   it('have no key in any label', async () => {
