@@ -4,7 +4,7 @@ import { Redis } from 'ioredis';
 import type { LockEvent } from '../../lib/core/events.ts';
 import type { RedlockOptions } from '../../lib/core/options/options.ts';
 import type { Redlock } from '../../lib/core/redlock.ts';
-import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
+import { createRedisNode } from '../../test/support/clients.ts';
 import { Link } from '../../test/support/link.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import type { RedisServer } from '../../test/support/redis-servers/index.ts';

@@ -12,7 +12,7 @@ import {
 } from '@jest/globals';
 import { NodeNames } from '../../lib/core/nodes/node-names.ts';
 import type { LockNames } from '../../lib/core/nodes/lock-node.ts';
-import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
+import { createRedisNode } from '../../test/support/clients.ts';
 import { Link } from '../../test/support/link.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { NodeDriver, ballotNow } from '../../test/support/node-driver.ts';

@@ -3,7 +3,8 @@ import type { LockNode } from '../core/nodes/lock-node.ts';
 import type { Duration } from '../core/options/duration.ts';
 import type { RedlockOptions } from '../core/options/options.ts';
 import type { FenceEventListener, FenceFinding } from '../fencing/fence.ts';
-import type { CredentialsSource, RedisNodeInput } from '../redis/client/client-source.ts';
+import type { RedisNodeInput } from '../redis/client/client-source.ts';
+import type { CredentialsSource } from '../redis/credentials.ts';
 import type { LockTelemetry } from './telemetry.ts';
 
 /**

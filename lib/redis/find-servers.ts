@@ -20,15 +20,16 @@ export async function findServers(
   environment: Environment,
 ): Promise<string[]> {
   const hosts = source.host === undefined ? [] : await addressesOf(source.host);
-  const ask = (host: string) => askServer(source, host, open, environment);
+  const ask = async (host: string) =>
+    [host, ...(await askServer(source, host, open, environment))] as const;
   const answers = await Promise.all(hosts.map(ask));
-  const found = answers.flatMap(([connection, info]) => {
+  const found = answers.flatMap(([host, connection, info]) => {
     const runId = /^run_id:(\w+)/m.exec(info)?.[1];
     // Replicas give no locks.
     if (!connection.isUsable || runId === undefined || /^role:slave/m.test(info)) return [];
-    return [[runId, connection.remoteAddress!] as const];
+    return [[runId, connection.remoteAddress ?? host] as const];
   });
-  for (const [connection] of answers) {
+  for (const [, connection] of answers) {
     connection.close();
     open.delete(connection);
   }

@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
 import type { RedisNodeInput } from '../../lib/redis/client/client-source.ts';
-import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
+import { createRedisNode } from '../support/clients.ts';
 import type { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
 import type { ContractHarness } from './contract-harness.ts';

@@ -4,7 +4,7 @@ import { Redis } from 'ioredis';
 import { NodeNames } from '../../lib/core/nodes/node-names.ts';
 import type { RedlockOptions } from '../../lib/core/options/options.ts';
 import type { Redlock } from '../../lib/core/redlock.ts';
-import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
+import { createRedisNode } from '../support/clients.ts';
 import { eventually } from '../support/eventually.ts';
 import { ballotNow, NodeDriver } from '../support/node-driver.ts';
 import { startRedisServers, type RedisServer } from '../support/redis-servers/index.ts';

@@ -5,7 +5,7 @@ import {
   type LockBusyError,
   type LockLostError,
 } from '../../lib/core/errors.ts';
-import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
+import { createRedisNode } from '../support/clients.ts';
 import { requiredAclRules } from '../../lib/redis/preflight.ts';
 import { eventually } from '../support/eventually.ts';
 import { NodeDriver } from '../support/node-driver.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { Command } from 'ioredis';
 import type { ClientSourceOptions } from '../../lib/redis/client/client-source.ts';
-import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
+import { createRedisNode } from '../support/clients.ts';
 import type { LinkTarget } from '../support/link.ts';
 import { NodeDriver } from '../support/node-driver.ts';
 import { bulk, isQuestion, JOINED, ScriptedRedis, shakeHands } from '../support/scripted-redis.ts';

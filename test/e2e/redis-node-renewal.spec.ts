@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import type { Socket } from 'node:net';
 import { NodeNames } from '../../lib/core/nodes/node-names.ts';
-import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
+import { createRedisNode } from '../support/clients.ts';
 import { eventually } from '../support/eventually.ts';
 import { NodeDriver, ballotNow } from '../support/node-driver.ts';
 import { isQuestion, JOINED, ScriptedRedis, shakeHands } from '../support/scripted-redis.ts';

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { Redis } from 'ioredis';
 import { NodeNames } from '../../lib/core/nodes/node-names.ts';
 import type { LockNames, NodeFacts } from '../../lib/core/nodes/lock-node.ts';
-import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
+import { createRedisNode } from '../support/clients.ts';
 import { gateName } from '../../lib/redis/scripts.ts';
 import { REQUIRED_COMMANDS, requiredAclRules } from '../../lib/redis/preflight.ts';
 import { NodeDriver, ballotNow } from '../support/node-driver.ts';

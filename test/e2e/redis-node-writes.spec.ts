@@ -13,7 +13,7 @@ import {
 import { Redis, type Command } from 'ioredis';
 import { NodeNames } from '../../lib/core/nodes/node-names.ts';
 import type { AcquireRequest } from '../../lib/core/nodes/lock-node.ts';
-import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
+import { createRedisNode } from '../support/clients.ts';
 import { eventually } from '../support/eventually.ts';
 import { NodeDriver, ballotNow } from '../support/node-driver.ts';
 import { startRedisServers } from '../support/redis-servers/index.ts';

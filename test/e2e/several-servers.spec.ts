@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { Redis } from 'ioredis';
 import type { LockEvent } from '../../lib/core/events.ts';
 import type { RedisNodeInput } from '../../lib/redis/client/client-source.ts';
-import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
+import { createRedisNode } from '../support/clients.ts';
 import { useLockModules } from '../security/use-lock-modules.ts';
 import { Balancer } from '../support/balancer.ts';
 import { eventually } from '../support/eventually.ts';

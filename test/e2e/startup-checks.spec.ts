@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
+import { createRedisNode } from '../support/clients.ts';
 import type { RedisNodeInput } from '../../lib/redis/client/client-source.ts';
 import { checkNodes, formatStartupReport } from '../../lib/redis/preflight.ts';
 import { eventually } from '../support/eventually.ts';

@@ -8,7 +8,7 @@ import type { RedisServer } from '../support/redis-servers/index.ts';
 
 const PROGRAM_START = `
 import { Redlock } from './lib/core/redlock.ts';
-import { createRedisNode } from './lib/redis/client/create-redis-node.ts';
+import { createRedisNode } from './test/support/clients.ts';
 const nodes = process.env.URLS.split(',').map((url) => createRedisNode(url));
 const redlock = new Redlock(nodes, { ttl: 3_000, nodeTimeout: 1_000, wait: '1m', restartGuard: false });
 redlock.open();

@@ -4,6 +4,7 @@ import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { LockEvent } from '../../lib/index.ts';
 import { REQUIRED_COMMANDS, requiredAclRules } from '../../lib/redis/preflight.ts';
+import { clientOf } from '../support/clients.ts';
 import { eventually } from '../support/eventually.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { useLockModules, type LockModule } from './use-lock-modules.ts';
@@ -45,7 +46,7 @@ describe('two applications whose user has these rights only', () => {
 
   function start(lines: unknown[], events: LockEvent[]): Promise<LockModule> {
     const write = (line: unknown) => void lines.push(line);
-    const nodes = servers.map(({ url }) => url.replace('//', '//locks:password@'));
+    const nodes = servers.map(({ url }) => clientOf(url.replace('//', '//locks:password@')));
     const onEvent = (event: LockEvent) => events.push(event);
     return startModule(
       { nodes, strict: true, restartGuard: false, ...LASTING, onEvent },

@@ -5,6 +5,7 @@ import type { LoggerService } from '@nestjs/common';
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { isRedlockError } from '../../lib/index.ts';
 import type { LockEvent, NodeInput, RedlockModuleOptions } from '../../lib/index.ts';
+import { clientOf } from '../support/clients.ts';
 import { eventually } from '../support/eventually.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
@@ -66,14 +67,23 @@ const address = () => ({ host: servers[0]!.host, port: servers[0]!.port });
 const withLogin = (login: string) => `redis://${login}@${address().host}:${address().port}`;
 
 const REFUSED: readonly (readonly [name: string, nodes: () => unknown])[] = [
-  ['a wrong password', () => [withLogin(`:${SECRET}-wrong`)]],
-  ['a wrong user', () => [withLogin(`${SECRET}:${SECRET}`)]],
-  ['options', () => [{ ...address(), password: `${SECRET}-wrong` }]],
-  ['an address without a server', () => [`redis://:${SECRET}@127.0.0.1:1`]],
+  ['a wrong password', () => [clientOf(withLogin(`:${SECRET}-wrong`))]],
+  ['a wrong user', () => [clientOf(withLogin(`${SECRET}:${SECRET}`))]],
+  ['options', () => [clientOf({ ...address(), password: `${SECRET}-wrong` })]],
+  ['an address without a server', () => [clientOf(`redis://:${SECRET}@127.0.0.1:1`)]],
   ['a password in the query', () => [`redis://127.0.0.1:1?password=${SECRET}`]],
-  ['TLS to a server without it', () => [withLogin(`:${SECRET}`).replace('redis:', 'rediss:')]],
-  ['a key in the options', () => [{ ...address(), tls: { key: SECRET, passphrase: SECRET } }]],
-  ['the same server twice', () => [withLogin(`:${SECRET}`), withLogin(`:${SECRET}`)]],
+  [
+    'TLS to a server without it',
+    () => [clientOf(withLogin(`:${SECRET}`).replace('redis:', 'rediss:'))],
+  ],
+  [
+    'a key in the options',
+    () => [clientOf({ ...address(), tls: { key: SECRET, passphrase: SECRET } })],
+  ],
+  [
+    'the same server twice',
+    () => [withLogin(`:${SECRET}`), withLogin(`:${SECRET}`)].map((url) => clientOf(url)),
+  ],
   ['a URL in place of the array', () => withLogin(`:${SECRET}`)],
   ['an array in an array', () => [[withLogin(`:${SECRET}`)]]],
   ['options in place of the array', () => ({ ...address(), password: SECRET })],

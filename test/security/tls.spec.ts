@@ -6,6 +6,7 @@ import { Redis } from 'ioredis';
 import { Redlock } from '../../lib/core/redlock.ts';
 import { QuorumUnavailableError } from '../../lib/index.ts';
 import type { LockService, NodeInput, RedlockModuleOptions } from '../../lib/index.ts';
+import { clientOf } from '../support/clients.ts';
 import { startRedisServers, type RedisServer } from '../support/redis-servers/index.ts';
 import { eventually } from '../support/eventually.ts';
 import { bulk, ScriptedRedis, shakeHands } from '../support/scripted-redis.ts';
@@ -67,7 +68,7 @@ async function openRouter(): Promise<number> {
 }
 
 const nodesWith = (tls: object): NodeInput[] =>
-  servers.map(({ host, port }) => ({ host, port, tls }));
+  servers.map(({ host, port }) => clientOf({ host, port, tls }));
 
 type Tls = { readonly ca?: string; readonly key?: string; readonly servername?: string };
 const STRANGERS: readonly (readonly [string, (all: Certificates) => Tls])[] = [
@@ -132,9 +133,9 @@ describe('servers that demand client certificates', () => {
     closing({ close: () => sentinel.stop() });
     const sentinels = [{ host: '127.0.0.1', port: Number(new URL(sentinel.url).port) }];
     const forms: [NodeInput, Pick<RedlockModuleOptions, 'credentials'>?][] = [
-      [`rediss://localhost:${port}`, { credentials: () => ({ tls }) }],
-      [`redis://localhost:${port}`, { credentials: () => ({ tls }) }],
-      [{ host: 'localhost', port, tls }],
+      [clientOf(`rediss://localhost:${port}`), { credentials: () => ({ tls }) }],
+      [clientOf(`redis://localhost:${port}`), { credentials: () => ({ tls }) }],
+      [clientOf({ host: 'localhost', port, tls })],
       [new Redis({ host: 'localhost', port, tls, lazyConnect: true })],
       [{ sentinels, name: 'mymaster', tls }],
     ];

@@ -3,7 +3,7 @@ import { afterEach } from '@jest/globals';
 import type { LockNode } from '../../lib/core/nodes/lock-node.ts';
 import type { RedlockOptions } from '../../lib/core/options/options.ts';
 import { Redlock } from '../../lib/core/redlock.ts';
-import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
+import { createRedisNode } from './clients.ts';
 import type { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
 import { eventually } from './eventually.ts';
 

@@ -1,5 +1,5 @@
 import { Redlock } from '../../../lib/core/redlock.ts';
-import { createRedisNode } from '../../../lib/redis/client/create-redis-node.ts';
+import { createRedisNode } from '../../../test/support/clients.ts';
 import { HistoryFile } from '../../../test/history/history-file.ts';
 import { historyNow } from '../../../test/history/lock-history.ts';
 import { answerQuestions, programSettings } from '../../../test/support/program.ts';

@@ -1,8 +1,13 @@
 import { Redis } from 'ioredis';
 import type { Cluster, ClusterNode, RedisOptions } from 'ioredis';
 import { RedlockConfigError } from '../../core/errors.ts';
-import { checkOptionNames, kindOf } from '../../core/options/option-names.ts';
-import { errorMessage } from '../commands/node-failure.ts';
+import { kindOf } from '../../core/options/option-names.ts';
+import {
+  askForCredentials,
+  concealed,
+  KEPT_SECRETS,
+  type CredentialsSource,
+} from '../credentials.ts';
 import type { WireListener, WireSource } from '../wire.ts';
 import { ClientWire } from './client-wire.ts';
 import { findBySentinels, findInCluster } from './find-primary.ts';
@@ -25,19 +30,6 @@ export interface ClusterNodeOptions extends RedisOptions {
  * moment), a cluster, or an ioredis client. A client is duplicated, and never closed, subscribed on or reconfigured.
  */
 export type RedisNodeInput = string | RedisOptions | ClusterNodeOptions | RedisInstance;
-
-/** The proof that a server asks of a client that connects. */
-export interface NodeCredentials {
-  readonly username?: string;
-  readonly password?: string;
-  /** Added to the TLS options of the node; an empty object turns TLS on. */
-  readonly tls?: RedisOptions['tls'];
-}
-
-const CREDENTIALS = ['username', 'password', 'tls'] satisfies (keyof NodeCredentials)[];
-
-/** Returns what the next connection to a node takes. @param address the node, as messages name it */
-export type CredentialsSource = (address: string) => NodeCredentials | Promise<NodeCredentials>;
 
 export interface ClientSourceOptions {
   /** The name of the input in messages. @default 'nodes' */
@@ -82,9 +74,6 @@ const OVERRIDES = {
   scripts: undefined,
   himportFieldsets: undefined,
 } as const;
-
-/** How many passwords are remembered: each connection that is being made may have an earlier one. */
-const KEPT_SECRETS = 4;
 
 /** Makes the clients of one node, each good for one connection. */
 export class ClientSource implements WireSource {
@@ -159,16 +148,9 @@ export class ClientSource implements WireSource {
 
   /** Gives a client what its server asks for now. Undefined: there is nothing to wait for. */
   authorize({ options }: Redis): Promise<void> | undefined {
-    const failed = (error: unknown) => {
-      throw new Error(`credentials() failed: ${errorMessage(error)}`);
-    };
-    const asked = this.#credentials && Promise.resolve(this.address).then(this.#credentials);
-    return asked?.catch(failed).then((given) => {
-      if (given != null) checkOptionNames('credentials()', given, CREDENTIALS, 'credentials');
-      const { username = options.username, password = options.password, tls } = given ?? {};
+    const asked = this.#credentials && askForCredentials(this.#credentials, this.address);
+    return asked?.then(({ username = options.username, password = options.password, tls }) => {
       this.#secrets = [password, ...this.#secrets].slice(0, KEPT_SECRETS);
-      if ([username, password].some((text) => text != null && typeof text !== 'string'))
-        throw new Error('credentials() has to give username and password as texts');
       Object.assign(
         options,
         { username, password },
@@ -177,27 +159,10 @@ export class ClientSource implements WireSource {
     });
   }
 
-  /** The message without the password, should the server have quoted it; without line breaks, and not longer than a line or two. */
   conceal(message: string): string {
     const { password, sentinelPassword } = this.#template.options as RedisOptions;
-    let concealed = inOneLine(message);
-    for (const secret of [password, sentinelPassword, ...this.#secrets]) {
-      const text = typeof secret === 'string' ? inOneLine(secret) : '';
-      if (text === '') continue;
-      concealed = concealed.replaceAll(text, '***');
-      // Servers quote no more than the beginning of a long one.
-      const [before = '', ...after] = concealed.split(text.slice(0, QUOTED_LENGTH));
-      if (after.length > 0 && text.length > QUOTED_LENGTH) concealed = `${before}***`;
-    }
-    return concealed.length > 500 ? `${concealed.slice(0, 500)}…` : concealed;
+    return concealed(message, [password, sentinelPassword, ...this.#secrets]);
   }
-}
-
-/** So much of a long secret is in a message for certain, where a server quotes it. */
-const QUOTED_LENGTH = 64;
-
-function inOneLine(text: string): string {
-  return text.replaceAll(/\s+/g, ' ').trim();
 }
 
 type Refusal = (shown: string, fix: string) => RedlockConfigError;

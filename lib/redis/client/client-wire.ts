@@ -1,19 +1,17 @@
 import type { Redis } from 'ioredis';
 import { inModuleContext } from '../../core/system-environment.ts';
 import { errorMessage } from '../commands/node-failure.ts';
+import {
+  adviceAboutTls,
+  CLOSED,
+  NO_TLS,
+  NOT_AUTHORIZED,
+  NOT_CONNECTED,
+  UNANSWERED,
+} from '../problems.ts';
 import type { Wire, WireCommand, WireListener } from '../wire.ts';
 import type { ClientSource } from './client-source.ts';
 import type { ServerSocket } from './server-socket.ts';
-
-const UNANSWERED =
-  'the server accepted the connection but did not answer: it is frozen, is still loading its data, or has no TLS on this port';
-const NO_TLS =
-  'no answer to the TLS handshake: does the server speak TLS on this port? Else write redis://';
-const CLOSED = 'the connection was closed';
-const SHUT =
-  ' before its first answer: no Redis answers there, or it speaks TLS on this port; then write rediss://';
-const SHUT_TO_TLS =
-  ': does it speak TLS on this port, and does it serve this host name (SNI)? For another name give tls: { servername }';
 
 /** A client of ioredis that is good for one connection, used by its public API. */
 export class ClientWire implements Wire {
@@ -51,11 +49,11 @@ export class ClientWire implements Wire {
   get problem(): string {
     if (this.#error !== '') return this.#error + this.#shut();
     if (this.#wasReady || this.#client.status === 'end') return CLOSED + this.#shut();
-    if (!this.#isAuthorized) return 'credentials() has not answered yet';
+    if (!this.#isAuthorized) return NOT_AUTHORIZED;
     const { socket } = this.#socket;
     if (socket === undefined && this.#source.foundBy !== undefined)
       return 'nobody has answered yet which server is the primary';
-    if (socket === undefined || socket.connecting) return 'not connected yet';
+    if (socket === undefined || socket.connecting) return NOT_CONNECTED;
     return this.#source.usesTls && socket.bytesRead === 0 ? NO_TLS : UNANSWERED;
   }
 
@@ -127,13 +125,9 @@ export class ClientWire implements Wire {
     if (!this.#wasReady) this.close();
   }
 
-  /** The server has never sent anything, and closed it; as one does that waits for the handshake of TLS. */
   #shut(): string {
-    const { socket } = this.#socket;
     if (this.#source.hasConnected || this.#client.status !== 'end') return '';
-    const advice = this.#source.usesTls ? SHUT_TO_TLS : SHUT;
-    if (/before secure TLS connection was established/.test(this.#error)) return advice;
-    const isClosed = this.#error === '' || /\b(ECONNRESET|EPIPE)\b/.test(this.#error);
-    return socket?.bytesRead === 0 && isClosed ? advice : '';
+    const isUnheard = this.#socket.socket?.bytesRead === 0;
+    return adviceAboutTls(this.#error, this.#source.usesTls, isUnheard);
   }
 }

@@ -1,3 +1,5 @@
+import { UNASKED } from '../problems.ts';
+
 /** The kinds of what a server sends on a connection that has subscribed, each by its first two lines. */
 const [MESSAGE, ...ANSWERS] = [
   ['*3', 'message'],
@@ -10,7 +12,6 @@ const MOST_DEPTH = 8;
 const MOST_ELEMENTS = 1_000_000;
 const LONGEST_LINE = 65_536;
 
-const UNASKED = 'the server sent a reply to no request';
 const NO_PROTOCOL =
   'Protocol error: no Redis answers like this, so another program may use this port';
 
