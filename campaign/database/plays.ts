@@ -62,7 +62,7 @@ export const PLAYS: readonly DatabasePlay[] = [
     minutes: 0.3,
     quickMinutes: 0.3,
     holdMs: USUAL_HOLD_MS,
-    breaks: replaced('IF l.holder NOT IN (me, kept) AND', 'IF false AND'),
+    breaks: replaced('holder IS NULL OR holder IN (me, kept) OR', 'true OR'),
     caughtBy: ['overlapping-validity'],
   },
   {

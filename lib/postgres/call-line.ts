@@ -125,7 +125,7 @@ export class CallLine {
   async #send(batch: readonly Call[]): Promise<void> {
     if (this.#state !== 'up') return settleAll(batch, notSent(this.#problem));
     const sql = `SELECT ${runFunction(this.#database.schema)}(CAST($1 AS jsonb), CAST($2 AS integer)) AS replies`;
-    const commands = JSON.stringify(batchOf(batch.map(({ command }) => command)));
+    const commands = JSON.stringify(batch.map(({ command }) => command));
     let answers: readonly unknown[];
     try {
       const [row] = await this.ask(sql, [commands, Math.ceil(this.#silenceLimitMs / 4)]);
@@ -177,16 +177,6 @@ export class CallLine {
 
 function settleAll(calls: readonly Call[], reply: NodeFailure): void {
   for (const { settle } of calls) settle(reply);
-}
-
-/** What one statement carries: the commands, the locks of which there must be rows, and those whose rows are worth a short wait. */
-function batchOf(calls: readonly Command[]): object {
-  const locksOf = (...names: readonly string[]) => {
-    const found = calls.flatMap(({ do: name, locks = [] }) => (names.includes(name) ? locks : []));
-    return [...new Set(found)];
-  };
-  const guarded = locksOf('extend', 'release', 'wait', 'revoke');
-  return { calls, fresh: locksOf('acquire', 'wait'), guarded };
 }
 
 /** The failure of a command that was not sent. */

@@ -35,13 +35,13 @@ CREATE TABLE IF NOT EXISTS redlock_process (
   joined_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );`;
 
-const RUN = `-- Runs the calls of a batch in their order, in one transaction, and returns their answers. fresh: the locks that need a row.
--- guarded: those whose row is worth a wait.
-CREATE OR REPLACE FUNCTION redlock_v1(batch jsonb, lock_timeout_ms integer) RETURNS text LANGUAGE plpgsql AS $redlock$
+const RUN = `-- Runs the calls of a batch in their order, in one transaction, and returns their answers. At first nothing is waited for. Where a row is
+-- missing, or somebody else has one that is worth a wait, all of it is undone; the rows are made and waited for, and it runs again.
+CREATE OR REPLACE FUNCTION redlock_v1(calls jsonb, lock_timeout_ms integer) RETURNS text LANGUAGE plpgsql AS $redlock$
 DECLARE
   called jsonb;
   reply jsonb;
-  replies jsonb[] := '{}';
+  replies jsonb[];
   synced constant text := current_setting('synchronous_commit');
   is_durable boolean := false;
   here text;
@@ -52,44 +52,57 @@ BEGIN
       USING HINT = 'ALTER ROLE ... SET default_transaction_isolation = ''read committed''';
   END IF;
   applied := set_config('lock_timeout', lock_timeout_ms::text, true);
-  IF EXISTS (
-    SELECT FROM jsonb_array_elements_text(batch->'fresh') AS wanted WHERE NOT EXISTS (SELECT FROM redlock_lease WHERE resource = wanted)
-  ) THEN
-    INSERT INTO redlock_lease (resource) SELECT DISTINCT jsonb_array_elements_text(batch->'fresh') ORDER BY 1 ON CONFLICT DO NOTHING;
-  END IF;
-  IF batch->'guarded' <> '[]' THEN
+  FOR pass IN 1..2 LOOP
     BEGIN
-      PERFORM FROM redlock_lease WHERE resource IN (SELECT jsonb_array_elements_text(batch->'guarded')) ORDER BY resource FOR UPDATE;
-    EXCEPTION WHEN lock_not_available THEN
-      NULL; -- somebody holds one of them for long: only the calls for that one fail
+      IF pass = 2 THEN PERFORM redlock_v1_prepare(calls); END IF;
+      replies := '{}';
+      FOR called IN SELECT jsonb_array_elements(calls) LOOP
+        is_durable := is_durable OR called->>'do' NOT IN ('release', 'wait', 'leave');
+        IF here IS NULL AND called ? 'server' THEN SELECT identity INTO here FROM redlock_process WHERE name = ''; END IF;
+        IF called ? 'server' AND called->>'server' IS DISTINCT FROM here THEN
+          -- A balancer, a name or a search_path leads to other tables than before. What one process has locked there, nobody sees here.
+          reply := '{"kind": "failed", "nothingWritten": true, "reason": "error", "message": "another database, or another schema, answers than before: give locks connections that lead to one, and restart this process if that is another one now"}';
+        ELSE
+          reply := CASE called->>'do'
+            WHEN 'acquire' THEN redlock_v1_acquire(called)
+            WHEN 'extend' THEN redlock_v1_extend(called)
+            WHEN 'release' THEN redlock_v1_release(called)
+            WHEN 'wait' THEN redlock_v1_wait(called)
+            WHEN 'leave' THEN redlock_v1_leave(called)
+            WHEN 'join' THEN redlock_v1_join(called)
+            WHEN 'inspect' THEN redlock_v1_inspect(called)
+            WHEN 'revoke' THEN redlock_v1_revoke(called)
+            WHEN 'list' THEN redlock_v1_list(called)
+          END;
+        END IF;
+        IF reply IS NULL AND pass = 1 THEN RAISE SQLSTATE 'RL001'; END IF;
+        -- Somebody has its row for long.
+        replies := array_append(replies, coalesce(reply,
+          '{"kind": "failed", "nothingWritten": false, "reason": "error", "message": "another transaction has its row"}'));
+      END LOOP;
+      EXIT;
+    EXCEPTION WHEN SQLSTATE 'RL001' THEN NULL;
     END;
-  END IF;
-  SELECT identity INTO here FROM redlock_process WHERE name = '';
-  FOR called IN SELECT jsonb_array_elements(batch->'calls') LOOP
-    is_durable := is_durable OR called->>'do' NOT IN ('release', 'wait', 'leave');
-    IF called->>'server' IS NOT NULL AND called->>'server' IS DISTINCT FROM here THEN
-      -- A balancer, a name or a search_path leads to other tables than before. What one process has locked there, nobody sees here.
-      reply := '{"kind": "failed", "nothingWritten": true, "reason": "error", "message": "another database, or another schema, answers than before: give locks connections that lead to one, and restart this process if that is another one now"}';
-    ELSE
-      reply := CASE called->>'do'
-        WHEN 'acquire' THEN redlock_v1_acquire(called)
-        WHEN 'extend' THEN redlock_v1_extend(called)
-        WHEN 'release' THEN redlock_v1_release(called)
-        WHEN 'wait' THEN redlock_v1_wait(called)
-        WHEN 'leave' THEN redlock_v1_leave(called)
-        WHEN 'join' THEN redlock_v1_join(called)
-        WHEN 'inspect' THEN redlock_v1_inspect(called)
-        WHEN 'revoke' THEN redlock_v1_revoke(called)
-        WHEN 'list' THEN redlock_v1_list(called)
-      END;
-    END IF;
-    replies := array_append(replies, reply);
   END LOOP;
   -- A release that a crash undoes leaves a lock that ends by itself: it need not wait for the disk.
   IF is_durable AND synced = 'off' THEN applied := set_config('synchronous_commit', 'on', true);
   ELSIF NOT is_durable THEN applied := set_config('synchronous_commit', 'off', true);
   END IF;
   RETURN to_jsonb(replies)::text;
+END
+$redlock$;`;
+
+const PREPARE = `-- Makes the rows that calls need, and waits for those that are worth it, in the order of their names: so batches never wait in a circle.
+CREATE OR REPLACE FUNCTION redlock_v1_prepare(calls jsonb) RETURNS void LANGUAGE plpgsql AS $redlock$
+BEGIN
+  INSERT INTO redlock_lease (resource) SELECT DISTINCT jsonb_array_elements_text(each->'locks') FROM jsonb_array_elements(calls) AS each
+    WHERE each->>'do' IN ('acquire', 'wait') ORDER BY 1 ON CONFLICT DO NOTHING;
+  BEGIN
+    PERFORM FROM redlock_lease WHERE resource IN (SELECT jsonb_array_elements_text(each->'locks') FROM jsonb_array_elements(calls) AS each
+      WHERE each->>'do' IN ('extend', 'release', 'wait', 'revoke')) ORDER BY resource FOR UPDATE;
+  EXCEPTION WHEN lock_not_available THEN
+    NULL; -- somebody holds one of them for long: only the calls for that one fail
+  END;
 END
 $redlock$;`;
 
@@ -151,11 +164,10 @@ $redlock$;`;
 const REVOKE = `-- Puts a word in place of a holder: the lock stays taken, and its holder finds out.
 CREATE OR REPLACE FUNCTION redlock_v1_revoke(called jsonb) RETURNS jsonb LANGUAGE plpgsql AS $redlock$
 DECLARE
-  taken constant jsonb := redlock_v1_taken(called->'locks'->>0);
   l redlock_lease;
 BEGIN
-  IF taken IS NOT NULL THEN RETURN taken; END IF;
-  SELECT * INTO l FROM redlock_lease WHERE resource = called->'locks'->>0;
+  SELECT * INTO l FROM redlock_lease WHERE resource = called->'locks'->>0 FOR UPDATE SKIP LOCKED;
+  IF NOT FOUND AND EXISTS (SELECT FROM redlock_lease WHERE resource = called->'locks'->>0) THEN RETURN NULL; END IF;
   IF l.holder IS DISTINCT FROM called->>'holder' OR l.valid_until <= clock_timestamp() THEN
     RETURN '{"kind": "revoked", "remainingMs": null}';
   END IF;
@@ -186,8 +198,9 @@ $redlock$;`;
  * and ORMs can carry it. They are what the Lua scripts are to a Redis server, command by command.
  *
  * **No statement waits behind a user.** A row that another transaction has locked is skipped, and the caller hears that the lock is
- * busy; rows of the lease that are worth a short wait are locked first, all of a batch in the order of their names. So batches never
- * wait for each other in a circle, and a time that is read behind those locks is never one from before a wait.
+ * busy. Where a row of the lease is worth a short wait, all of the batch is undone, and waits for its rows in the order of their names
+ * before it runs again. So batches never wait for each other in a circle, and a time that is read behind the locks is never one from
+ * before a wait.
  *
  * Who touches the line of a lock has the row of its lease, so that no waiter is overlooked by the release that should name it.
  *
@@ -199,6 +212,7 @@ export function lockTables(schema: string, fenceTable: string): string {
     WAITERS,
     PROCESSES,
     RUN,
+    PREPARE,
     ...Object.values(votes),
     JOIN,
     INSPECT,

@@ -8,15 +8,6 @@ BEGIN
 END
 $redlock$;`;
 
-export const TAKEN = `-- The answer where somebody else has the row of a lock for long; null where nobody has, or there is none.
-CREATE OR REPLACE FUNCTION redlock_v1_taken(wanted text) RETURNS jsonb LANGUAGE plpgsql AS $redlock$
-BEGIN
-  PERFORM FROM redlock_lease WHERE resource = wanted FOR UPDATE SKIP LOCKED;
-  IF FOUND OR NOT EXISTS (SELECT FROM redlock_lease WHERE resource = wanted) THEN RETURN NULL; END IF;
-  RETURN '{"kind": "failed", "nothingWritten": false, "reason": "error", "message": "another transaction has its row"}';
-END
-$redlock$;`;
-
 export const ACQUIRE = `-- Accepts the ballot of an attempt on all of its keys, or on none. Where it is the only vote, it is the grant: the fence learns of it
 -- in the same commit, so that a former holder can't write from then on.
 CREATE OR REPLACE FUNCTION redlock_v1_acquire(called jsonb) RETURNS jsonb LANGUAGE plpgsql AS $redlock$
@@ -31,6 +22,7 @@ DECLARE
   newest bigint := 0;
   least_us bigint := 0;
   by_clock boolean := false;
+  is_held boolean;
   is_mine boolean;
   absent text[] := '{}';
   patience constant text := current_setting('lock_timeout');
@@ -38,26 +30,29 @@ DECLARE
   l redlock_lease;
   f redlock_fence;
 BEGIN
-  -- The first look locks nothing: a refusal writes nothing, and does not wait for the disk.
-  FOR pass IN 1..2 LOOP
+  -- A refusal locks nothing, so it writes nothing, and does not wait for the disk. A set is looked at first.
+  FOR pass IN CASE last WHEN 0 THEN 2 ELSE 1 END..2 LOOP
     FOR i IN 0..last LOOP
-      IF pass = 1 THEN SELECT * INTO l FROM redlock_lease WHERE resource = called->'locks'->>i;
-      ELSE SELECT * INTO l FROM redlock_lease WHERE resource = called->'locks'->>i FOR UPDATE SKIP LOCKED;
+      IF pass = 2 THEN
+        SELECT * INTO l FROM redlock_lease WHERE resource = called->'locks'->>i
+          AND (holder IS NULL OR holder IN (me, kept) OR valid_until <= clock_timestamp()) FOR UPDATE SKIP LOCKED;
       END IF;
-      IF NOT FOUND THEN
-        RETURN jsonb_build_object('kind', 'held', 'index', i, 'remainingMs', 1, 'holder', coalesce(l.holder, ''), 'floor', newest,
-          'why', 'another transaction has its row');
+      IF pass = 1 OR NOT FOUND THEN
+        SELECT * INTO l FROM redlock_lease WHERE resource = called->'locks'->>i;
+        IF NOT FOUND THEN RETURN NULL; END IF;
+        is_held := l.holder NOT IN (me, kept) AND l.valid_until > clock_timestamp();
+        IF is_held OR pass = 2 THEN
+          IF last > 0 THEN
+            SELECT max(token) INTO newest FROM redlock_lease WHERE resource IN (SELECT jsonb_array_elements_text(called->'locks'));
+          END IF;
+          RETURN jsonb_build_object('kind', 'held', 'index', i, 'holder', coalesce(l.holder, ''), 'floor', greatest(newest, l.token),
+            'remainingMs', CASE WHEN is_held THEN redlock_v1_left(l.valid_until) ELSE 1 END)
+            || CASE WHEN is_held THEN '{}' ELSE '{"why": "another transaction has its row"}' END::jsonb;
+        END IF;
       END IF;
       newest := greatest(newest, l.token);
-      is_mine := l.holder = me AND l.valid_until > clock_timestamp();
-      IF l.holder NOT IN (me, kept) AND l.valid_until > clock_timestamp() THEN
-        IF last > 0 THEN
-          SELECT greatest(newest, max(token)) INTO newest FROM redlock_lease
-          WHERE resource IN (SELECT jsonb_array_elements_text(called->'locks'));
-        END IF;
-        RETURN jsonb_build_object('kind', 'held', 'index', i, 'remainingMs', redlock_v1_left(l.valid_until), 'holder', l.holder, 'floor', newest);
-      END IF;
       -- The same ballot of the same attempt again is no lower one.
+      is_mine := l.holder = me AND l.valid_until > clock_timestamp();
       least_us := greatest(least_us, l.token - (is_mine IS TRUE AND l.token = ballot)::integer);
     END LOOP;
   END LOOP;
@@ -118,16 +113,14 @@ DECLARE
   ballot constant bigint := called->>'ballot';
   missing integer := 0;
   is_held boolean;
-  taken jsonb;
   l redlock_lease;
 BEGIN
   FOR i IN 1..cardinality(names) LOOP
-    taken := redlock_v1_taken(names[i]);
-    IF taken IS NOT NULL THEN RETURN taken; END IF;
-    SELECT * INTO l FROM redlock_lease WHERE resource = names[i];
+    SELECT * INTO l FROM redlock_lease WHERE resource = names[i] FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND AND EXISTS (SELECT FROM redlock_lease WHERE resource = names[i]) THEN RETURN NULL; END IF;
     is_held := l.holder IS NOT NULL AND l.valid_until > clock_timestamp() AND left(l.holder, 1) <> '#';
     IF is_held AND l.holder = me THEN CONTINUE; END IF;
-    IF NOT FOUND OR is_held OR l.token > ballot THEN
+    IF l.resource IS NULL OR is_held OR l.token > ballot THEN
       RETURN jsonb_strip_nulls(jsonb_build_object('kind', 'lost', 'revoked', CASE WHEN is_held AND starts_with(l.holder, 'revoked:') THEN l.holder END));
     END IF;
     missing := missing + 1;
@@ -172,14 +165,12 @@ DECLARE
   freed text;
   is_mine boolean;
   is_line boolean;
-  taken jsonb;
   deleted integer := 0;
   l redlock_lease;
 BEGIN
   FOR freed IN SELECT jsonb_array_elements_text(called->'locks') LOOP
-    taken := redlock_v1_taken(freed);
-    IF taken IS NOT NULL THEN RETURN taken; END IF;
-    SELECT * INTO l FROM redlock_lease WHERE resource = freed;
+    SELECT * INTO l FROM redlock_lease WHERE resource = freed FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND AND EXISTS (SELECT FROM redlock_lease WHERE resource = freed) THEN RETURN NULL; END IF;
     is_mine := l.valid_until > clock_timestamp() AND (l.holder = me OR leaves AND l.holder = '#' || process);
     IF called->'keepMs' IS NOT NULL THEN
       UPDATE redlock_lease SET valid_until = least(valid_until, clock_timestamp() + (called->>'keepMs')::integer * interval '1 millisecond')
@@ -211,13 +202,11 @@ DECLARE
   first text;
   is_behind boolean;
   free_in bigint;
-  taken jsonb;
   l redlock_lease;
 BEGIN
-  taken := redlock_v1_taken(wanted);
-  IF taken IS NOT NULL THEN RETURN taken; END IF;
+  SELECT * INTO l FROM redlock_lease WHERE resource = wanted FOR UPDATE SKIP LOCKED;
+  IF NOT FOUND THEN RETURN NULL; END IF;
   IF place = 0 THEN place := extract(epoch FROM clock_timestamp()) * 1000000; END IF;
-  SELECT * INTO l FROM redlock_lease WHERE resource = wanted;
   IF l.valid_until <= clock_timestamp() THEN l.holder := NULL; END IF;
   IF l.holder = '#' || process THEN RETURN jsonb_build_object('kind', 'waiting', 'ticket', place, 'freeInMs', -1); END IF;
   SELECT mark INTO first FROM redlock_waiter WHERE resource = wanted AND waits_until > clock_timestamp() ORDER BY ticket, mark LIMIT 1;
