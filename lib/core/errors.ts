@@ -254,7 +254,10 @@ function staleness(
       'mend the token source, which issued it twice',
     ];
   const none = ' (of no holder: the oldest that the maxAge of the fence admits, or a repaired row)';
-  return [holder === '' ? seen + none : seen, 'take the lock again for a new token'];
+  return [
+    holder === '' ? seen + none : seen,
+    "don't use this token again: a new lock, or a newer run of the job, has a larger one",
+  ];
 }
 
 /** The code is wired or used wrongly; the message says whether anything ran or was written. */
