@@ -88,8 +88,8 @@ export const PLAYS: readonly DatabasePlay[] = [
 ];
 
 const PAUSE_MS = [200, 2_000] as const;
-/** Longer than leases and lines that are out of date stay. */
-const RETENTION_MS = 11 * 60_000;
+/** Longer than leases and lines that are out of date stay: they are deleted when they are ten minutes old, or ten minutes later. */
+const RETENTION_MS = 21 * 60_000;
 
 export async function play(
   { faults, holdMs, breaks, redisServers = 0 }: DatabasePlay,

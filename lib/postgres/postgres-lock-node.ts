@@ -8,14 +8,12 @@ import { CallLine, notSent, type Command } from './call-line.ts';
 import type { LockDatabase } from './lock-database.ts';
 import { examineDatabase } from './preflight.ts';
 import { lockTables, ONE_AT_A_TIME } from './schema.ts';
-import { PROVE, Turns, type ListeningClient } from './turns.ts';
+import { Turns, type ListeningClient } from './turns.ts';
 
 /** An entry of an index takes a third of a page at most. */
 const MOST_BYTES = 2_500;
 /** A process that hears nothing asks as often as that whether it is its turn. */
 const POLL_MS = 100;
-/** What is out of date is deleted as often as that, since it takes a look at every row. */
-const PRUNE_MS = 3_600_000;
 
 /** A node in a PostgreSQL database, made by {@link postgresNode}. */
 export interface PostgresNode extends port.LockNode {
@@ -63,7 +61,6 @@ export class PostgresLockNode implements PostgresNode {
   #service: Service | undefined;
   /** What the last join said. */
   #joined: Joined = { isSole: false, retentionMs: 0, server: undefined };
-  #channel: string | undefined;
   #beat: TimerHandle;
 
   constructor(database: LockDatabase, settings: PostgresNodeSettings, environment: Environment) {
@@ -77,11 +74,10 @@ export class PostgresLockNode implements PostgresNode {
       down: (message) => this.#service?.listener.closed(message),
       unreachable: (message) => this.#service?.listener.unreachable?.(message),
     });
-    const source = { createClient: settings.listen, pglite: database.pglite };
-    this.#turns = new Turns(environment, source, {
+    this.#turns = new Turns(environment, database.pglite ?? settings.listen, {
       heard: (payload) => this.#heard(payload),
       listening: () => this.#service?.listener.listening(),
-      prove: (channel) => this.#line.ask(PROVE, [channel]),
+      ask: (sql, parameters) => this.#line.ask(sql, parameters),
     });
   }
 
@@ -116,12 +112,12 @@ export class PostgresLockNode implements PostgresNode {
     const { name = `${marker} ${configuration}`, text: identity = null } =
       this.#service?.identity ?? {};
     const facts = { marker, configuration, lowest, highest, retentionMs, name, identity };
-    this.#ask({ do: 'join', ...facts, server, prunes: true }, (reply: port.JoinReply) => {
+    this.#ask({ do: 'join', ...facts, server }, (reply: port.JoinReply) => {
       if (reply.kind === 'joined') {
         // For as long as this process lives: a standby that takes over has the name of the database, too.
         this.#joined = { isSole, retentionMs, server: reply.server };
         const { server: own } = reply;
-        this.#keepJoined({ do: 'join', ...facts, server: own, prunes: false }, PRUNE_MS);
+        this.#keepJoined({ do: 'join', ...facts, server: own });
       }
       settle(reply);
     });
@@ -182,9 +178,7 @@ export class PostgresLockNode implements PostgresNode {
   }
 
   listen(channel: string): void {
-    if (this.#channel !== undefined) return;
-    this.#channel = `redlock_${channel.slice(-8)}`;
-    void this.#turns.open(this.#channel);
+    this.#turns.open(`redlock_${channel.slice(-8)}`);
   }
 
   examine(settle: (reply: port.NodeFacts | port.NodeFailure) => void): void {
@@ -203,22 +197,19 @@ export class PostgresLockNode implements PostgresNode {
 
   async close(): Promise<void> {
     this.#environment.timers.clear(this.#beat);
-    this.#line.push({ do: 'leave', mark: this.#channel?.slice(-8) ?? '' }, () => undefined);
     await Promise.all([this.#turns.close(), this.#line.close()]);
   }
 
   /** Says again, before that is out of date, that this process is there. A failure changes nothing. */
-  #keepJoined(command: Command, pruneInMs: number): void {
+  #keepJoined(command: Command): void {
     const { timers } = this.#environment;
     timers.clear(this.#beat);
-    const pauseMs = IDENTITY_LIFE_MS / 3;
     const again = () => {
-      const prunes = pruneInMs <= pauseMs;
-      this.#ask({ ...command, prunes }, () => undefined);
+      this.#ask(command, () => undefined);
       this.#turns.proveAgain();
-      this.#keepJoined(command, prunes ? PRUNE_MS : pruneInMs - pauseMs);
+      this.#keepJoined(command);
     };
-    this.#beat = timers.set(again, pauseMs, true);
+    this.#beat = timers.set(again, IDENTITY_LIFE_MS / 3, true);
   }
 
   #heard(payload: string): void {

@@ -24,7 +24,7 @@ CREATE TABLE IF NOT EXISTS redlock_waiter (
   PRIMARY KEY (resource, mark)
 ) WITH (fillfactor = 50);`;
 
-const PROCESSES = `-- What the processes that take locks say of themselves; and, under the name '', the name of this database.
+const PROCESSES = `-- What the processes that take locks say of themselves; and, under the name '', the name of this database, and when rows were deleted.
 CREATE TABLE IF NOT EXISTS redlock_process (
   name text COLLATE "C" PRIMARY KEY,
   identity text,
@@ -57,7 +57,7 @@ BEGIN
       IF pass = 2 THEN PERFORM redlock_v1_prepare(calls); END IF;
       replies := '{}';
       FOR called IN SELECT jsonb_array_elements(calls) LOOP
-        is_durable := is_durable OR called->>'do' NOT IN ('release', 'wait', 'leave');
+        is_durable := is_durable OR called->>'do' NOT IN ('release', 'wait');
         IF here IS NULL AND called ? 'server' THEN SELECT identity INTO here FROM redlock_process WHERE name = ''; END IF;
         IF called ? 'server' AND called->>'server' IS DISTINCT FROM here THEN
           -- A balancer, a name or a search_path leads to other tables than before. What one process has locked there, nobody sees here.
@@ -68,7 +68,6 @@ BEGIN
             WHEN 'extend' THEN redlock_v1_extend(called)
             WHEN 'release' THEN redlock_v1_release(called)
             WHEN 'wait' THEN redlock_v1_wait(called)
-            WHEN 'leave' THEN redlock_v1_leave(called)
             WHEN 'join' THEN redlock_v1_join(called)
             WHEN 'inspect' THEN redlock_v1_inspect(called)
             WHEN 'revoke' THEN redlock_v1_revoke(called)
@@ -106,7 +105,8 @@ BEGIN
 END
 $redlock$;`;
 
-const JOIN = `-- Names this database, and the other configurations; notes what the process says of itself; deletes what is out of date, if asked to.
+const JOIN = `-- Names this database, and the other configurations; notes what the process says of itself; deletes what is out of date, where nobody
+-- has done that for as long as rows are kept.
 CREATE OR REPLACE FUNCTION redlock_v1_join(called jsonb) RETURNS jsonb LANGUAGE plpgsql AS $redlock$
 DECLARE
   server text;
@@ -128,7 +128,9 @@ BEGIN
     VALUES (called->>'name', called->>'identity', called->>'marker', called->>'configuration', (called->>'lowest')::integer, (called->>'highest')::integer)
     ON CONFLICT (name) DO UPDATE SET identity = EXCLUDED.identity, configuration = EXCLUDED.configuration, lowest = EXCLUDED.lowest,
       highest = EXCLUDED.highest, joined_at = clock_timestamp();
-  IF (called->'prunes')::boolean THEN
+  UPDATE redlock_process SET joined_at = clock_timestamp() WHERE ctid = ANY (ARRAY(SELECT ctid FROM redlock_process
+    WHERE name = '' AND joined_at < old FOR UPDATE SKIP LOCKED));
+  IF FOUND THEN
     -- A lease whose number is ahead of the clock stays until the clock has passed it.
     DELETE FROM redlock_lease WHERE ctid = ANY (ARRAY(SELECT ctid FROM redlock_lease
       WHERE valid_until < old AND token < extract(epoch FROM old) * 1000000 FOR UPDATE SKIP LOCKED));

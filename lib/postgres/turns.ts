@@ -16,12 +16,13 @@ export interface ListeningClient {
 export interface TurnsListener {
   heard(payload: string): void;
   listening(): void;
-  /** Sends the proof by another connection. */
-  prove(channel: string): Promise<unknown>;
+  /** Runs a statement on another connection. */
+  ask(sql: string, parameters: readonly unknown[]): Promise<unknown>;
 }
 
-/** The text of the notification by which a listener proves that it hears. */
+/** The notification by which a listener proves that it hears. */
 const PROOF = 'proof';
+const PROVE = `SELECT pg_notify($1, '${PROOF}')`;
 const PAUSE_MS = 1_000;
 
 /**
@@ -33,8 +34,8 @@ export class Turns {
   /** Whether notifications arrive. */
   isListening = false;
   readonly #environment: Environment;
-  readonly #createClient: (() => ListeningClient) | undefined;
-  readonly #pglite: Pglite<any> | undefined;
+  /** A PGlite tells its own process. */
+  readonly #source: (() => ListeningClient) | Pglite<any> | undefined;
   readonly #listener: TurnsListener;
   /** Whether the last proof that was asked for has come back. */
   #isProven = false;
@@ -46,28 +47,18 @@ export class Turns {
 
   constructor(
     environment: Environment,
-    source: {
-      readonly createClient?: (() => ListeningClient) | undefined;
-      readonly pglite: Pglite<any> | undefined;
-    },
+    source: (() => ListeningClient) | Pglite<any> | undefined,
     listener: TurnsListener,
   ) {
     this.#environment = environment;
-    this.#createClient = source.createClient;
-    this.#pglite = source.pglite;
+    this.#source = source;
     this.#listener = listener;
   }
 
-  async open(channel: string): Promise<void> {
+  open(channel: string): void {
+    if (this.#channel !== '') return;
     this.#channel = channel;
-    try {
-      if (this.#pglite !== undefined) await this.#listenInProcess(channel, this.#pglite);
-      else if (this.#createClient !== undefined)
-        await this.#listenOn(channel, this.#createClient());
-    } catch {
-      // A client that can't be made or connected is tried again; the process finds its turns by asking until then.
-      this.#again(channel);
-    }
+    void this.#listen();
   }
 
   /** Asks for another proof; where the last one has not come back, the connection is replaced. */
@@ -76,7 +67,7 @@ export class Turns {
     if (!this.#isProven) return this.#over?.();
     this.#isProven = false;
     // What could not be asked for proves nothing.
-    this.#listener.prove(this.#channel).catch(() => (this.#isProven = true));
+    this.#prove().catch(() => (this.#isProven = true));
   }
 
   async close(): Promise<void> {
@@ -96,14 +87,29 @@ export class Turns {
     timers.clear(this.#timer);
   }
 
-  async #listenInProcess(channel: string, pglite: Pglite<any>): Promise<void> {
-    const end = await pglite.listen!(quoted(channel), (payload) => this.#received(payload));
-    this.#end = end;
-    if (this.#isClosed) await end();
-    else await this.#listener.prove(channel);
+  async #listen(): Promise<void> {
+    const source = this.#source;
+    try {
+      if (typeof source === 'function') await this.#listenOn(source());
+      else if (source !== undefined) await this.#listenInProcess(source);
+    } catch {
+      // A client that can't be made or connected is tried again; the process finds its turns by asking until then.
+      this.#again();
+    }
   }
 
-  async #listenOn(channel: string, client: ListeningClient): Promise<void> {
+  #prove(): Promise<unknown> {
+    return this.#listener.ask(PROVE, [this.#channel]);
+  }
+
+  async #listenInProcess(pglite: Pglite<any>): Promise<void> {
+    const end = await pglite.listen!(`"${this.#channel}"`, (payload) => this.#received(payload));
+    this.#end = end;
+    if (this.#isClosed) await end();
+    else await this.#prove();
+  }
+
+  async #listenOn(client: ListeningClient): Promise<void> {
     if (!hasMethods(client, ['connect', 'query', 'on', 'end'])) {
       // It would be no client the next time, either.
       this.#isClosed = true;
@@ -116,7 +122,7 @@ export class Turns {
       if (isOver) return;
       isOver = true;
       this.isListening = false;
-      this.#again(channel);
+      this.#again();
     };
     this.#over = over;
     this.#end = () => {
@@ -129,8 +135,8 @@ export class Turns {
     client.on('end', over);
     client.on('notification', ({ payload = '' }) => this.#received(payload));
     await client.connect();
-    await client.query(`LISTEN ${quoted(channel)}`);
-    if (!this.#isClosed) await this.#listener.prove(channel);
+    await client.query(`LISTEN "${this.#channel}"`);
+    if (!this.#isClosed) await this.#prove();
   }
 
   #received(payload: string): void {
@@ -141,7 +147,7 @@ export class Turns {
     this.#listener.listening();
   }
 
-  #again(channel: string): void {
+  #again(): void {
     const { timers, random } = this.#environment;
     timers.clear(this.#timer);
     if (this.#isClosed) return;
@@ -150,14 +156,6 @@ export class Turns {
     // What is left of it must not keep a connection.
     Promise.resolve(end?.()).catch(() => undefined);
     const pauseMs = PAUSE_MS * (0.5 + random.fraction() / 2);
-    this.#timer = timers.set(() => void this.open(channel), pauseMs, true);
+    this.#timer = timers.set(() => void this.#listen(), pauseMs, true);
   }
 }
-
-/** A name of a channel, which is text of this process and may have capitals. */
-function quoted(channel: string): string {
-  return `"${channel.replaceAll('"', '""')}"`;
-}
-
-/** The statement that sends the proof. */
-export const PROVE = `SELECT pg_notify($1, '${PROOF}')`;

@@ -229,11 +229,3 @@ BEGIN
   RETURN jsonb_build_object('kind', 'waiting', 'ticket', place, 'freeInMs', free_in);
 END
 $redlock$;`;
-
-export const LEAVE = `-- Takes a process that ends out of all lines.
-CREATE OR REPLACE FUNCTION redlock_v1_leave(called jsonb) RETURNS jsonb LANGUAGE plpgsql AS $redlock$
-BEGIN
-  DELETE FROM redlock_waiter WHERE ctid = ANY (ARRAY(SELECT ctid FROM redlock_waiter WHERE mark = called->>'mark' FOR UPDATE SKIP LOCKED));
-  RETURN '{"kind": "left"}';
-END
-$redlock$;`;

@@ -176,17 +176,6 @@ describe('a statement_timeout of the user', () => {
     },
   );
 
-  it('that ends the goodbye of a process keeps no service from its end', async () => {
-    const pool = newPool({ max: 1 });
-    const driver = await openDriver(pool);
-    const names = newNames();
-    await heldAndWaitedFor(driver, names, ballotNow());
-    driver.node.listen('turns:waiter..');
-    await stalled('DELETE ON redlock_waiter', () =>
-      limited(pool, async () => expect(await driver.node.close()).toBeUndefined()),
-    );
-  });
-
   it('is an outage for who wants a lock, no loss for who has one, and over with the next statement', async () => {
     const pool = newPool({ max: 1 });
     const redlock = await open([postgresNode(pool)], { ttl: '10m', nodeTimeout: '1m' });
