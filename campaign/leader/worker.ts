@@ -55,7 +55,7 @@ class Counter implements Candidate {
     term = lock;
     await this.#count(lock, signal);
     lock.signal.removeEventListener('abort', lost);
-    if (lock.signal.aborted) return;
+    // Also of a lock that was lost before its validity has ended: the work has, so others may have it.
     term = undefined;
     write({ type: 'released', holder, at: historyNow() });
   }
