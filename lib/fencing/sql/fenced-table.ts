@@ -1,8 +1,9 @@
 import { FencedUsageError, RedlockConfigError } from '../../core/errors.ts';
 import type { Fence } from '../fence.ts';
 import { FENCE_SQL } from './dialect.ts';
+import { pruneRows } from './prune-fence.ts';
 import { isMissingTableError } from './sql-error.ts';
-import { send, type SqlDialect, type SqlExecutor, type SqlRow } from './sql-executor.ts';
+import { send, type SqlDialect, type SqlRow } from './sql-executor.ts';
 import { SqlFence } from './sql-fence.ts';
 
 /** A table of this package in the database and the schema of a fence, whose rows are written in the transactions of that fence. */
@@ -53,25 +54,39 @@ export class FencedTable {
     sql: string,
     parameters: readonly unknown[],
   ): Promise<readonly SqlRow[]> {
-    return this.#run(this.#fence.parts.adapter.executor(transaction), sql, parameters);
+    const executor = this.#fence.parts.adapter.executor(transaction);
+    return this.#naming(async () => send(executor, sql, parameters));
   }
 
   /** Runs one statement by itself, outside of any transaction of the caller. @throws FencedUsageError when the table is missing */
   async alone(sql: string, parameters: readonly unknown[]): Promise<readonly SqlRow[]> {
-    const { adapter } = this.#fence.parts;
-    const { autocommit } = adapter;
-    if (autocommit !== undefined) return this.#run(autocommit, sql, parameters);
-    const once = (transaction: unknown) => this.within(transaction, sql, parameters);
-    return adapter.run(once, undefined, {});
+    const { autocommit } = this.#fence.parts.adapter;
+    return this.#naming(async () =>
+      autocommit === undefined
+        ? this.#fence.inOwnTransaction(function* (executor) {
+            return (yield send(executor, sql, parameters)) as readonly SqlRow[];
+          })
+        : send(autocommit, sql, parameters),
+    );
   }
 
-  async #run(
-    executor: SqlExecutor,
-    sql: string,
-    parameters: readonly unknown[],
-  ): Promise<readonly SqlRow[]> {
+  /**
+   * Deletes old rows of a table with the key `resource`, in pages, and waits for no transaction that holds one.
+   *
+   * @param old makes the condition, from the expression for the time of the database
+   * @returns the number of rows
+   */
+  prune(old: (clock: string) => string): Promise<number> {
+    const { dialect, name } = this;
+    const isOld = () => old(FENCE_SQL[dialect].clock);
+    return this.#naming(() =>
+      pruneRows({ dialect, name }, isOld, (steps) => this.#fence.inOwnTransaction(steps)),
+    );
+  }
+
+  async #naming<Result>(run: () => Promise<Result>): Promise<Result> {
     try {
-      return await send(executor, sql, parameters);
+      return await run();
     } catch (error) {
       if (!isMissingTableError(error)) throw error;
       throw new FencedUsageError(

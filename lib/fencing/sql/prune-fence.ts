@@ -36,26 +36,43 @@ const PRUNE_SQL = {
   },
 } as const;
 
+/** Runs the statements in a transaction of their own, again when the database aborts it. */
+type OwnTransaction = (steps: (executor: SqlExecutor) => Steps<Page>) => Promise<Page>;
+
 /**
  * Deletes the rows that the fence does without: it refuses their tokens, and all that are older, for their age.
  *
- * @param use runs the statements in a transaction of their own, again when the database aborts it
  * @throws RedlockConfigError when the table admits tokens of every age
  */
-export async function pruneFence(
-  table: FenceTable,
-  use: (steps: (executor: SqlExecutor) => Steps<Page>) => Promise<Page>,
-): Promise<number> {
+export async function pruneFence(table: FenceTable, use: OwnTransaction): Promise<number> {
   const { maxAgeMs } = table;
   if (maxAgeMs === undefined) {
     const fix =
       "give the fence a maxAge, such as '30d': prune deletes what is older. Nothing was deleted";
     throw new RedlockConfigError('maxAge', maxAgeMs, fix);
   }
+  const ageMs = maxAgeMs + MARGIN_MS;
+  // When the clock of the database is ahead, it goes back one day. By that of this process, its tokens are younger then.
+  const limit = () => `${(Date.now() - ageMs) * 1_000}`;
+  const old = () =>
+    `token >= ${FIRST_TIME} AND token < ${limit()} AND token < ${FENCE_SQL[table.dialect].clock} - ${ageMs}000`;
+  return pruneRows(table, old, use);
+}
+
+/**
+ * Deletes the rows of a table with the key `resource`, in pages, and waits for no transaction that holds one.
+ *
+ * @param old the condition, asked for each page
+ */
+export async function pruneRows(
+  table: FenceTable,
+  old: () => string,
+  use: OwnTransaction,
+): Promise<number> {
   let count = 0;
   for (let last: string | undefined = ''; last !== undefined;) {
     const after: string = last;
-    const page = await use((executor) => deletePage(executor, table, maxAgeMs + MARGIN_MS, after));
+    const page = await use((executor) => deletePage(executor, table, old(), after));
     count += page.deleted;
     last = page.last;
     // A database in this process would leave no turn to anything else.
@@ -71,7 +88,7 @@ interface Page {
 }
 
 /**
- * Deletes the first rows behind the key `after` whose tokens are times of this age.
+ * Deletes the first rows behind the key `after` that are old.
  *
  * One DELETE of all such rows would wait for each that a transaction holds. On MariaDB it would also lock every row that it looks at,
  * so that the holders of today would wait for it. Therefore the page is read without locks, and a row that a transaction holds
@@ -80,31 +97,26 @@ interface Page {
 function* deletePage(
   executor: SqlExecutor,
   { dialect, name }: FenceTable,
-  ageMs: number,
+  isOld: string,
   after: string,
 ): Steps<Page> {
-  const { clock, integer, text } = FENCE_SQL[dialect];
+  const { text } = FENCE_SQL[dialect];
   const {
     shownKey,
     index,
     lockFree,
     delete: [start, end],
   } = PRUNE_SQL[dialect];
-  // When the clock of the database is ahead, it goes back one day. By that of this process, its tokens are younger then.
-  const limit = String((Date.now() - ageMs) * 1_000);
-  const old = `FROM ${name} AS f ${index} WHERE token >= ${FIRST_TIME} AND token < CAST($1 AS ${integer}) AND token < ${clock} - ${ageMs}000 AND resource`;
+  const old = `FROM ${name} AS f ${index} WHERE ${isOld} AND resource`;
   const among = (keys: readonly string[]): string =>
-    `${old} IN (${keys.map((_key, at) => text(`$${at + 2}`)).join(', ')})`;
+    `${old} IN (${keys.map((_key, at) => text(`$${at + 1}`)).join(', ')})`;
   function* select(rest: string, keys: readonly string[]): Steps<string[]> {
-    const rows: SqlRow[] = yield send(executor, `SELECT ${shownKey} AS shown ${rest}`, [
-      limit,
-      ...keys,
-    ]);
+    const rows: SqlRow[] = yield send(executor, `SELECT ${shownKey} AS shown ${rest}`, keys);
     return rows.map((row) => String(row['shown']));
   }
-  const next = `${old} > ${text('$2')} ORDER BY resource LIMIT ${KEYS_PER_PAGE}`;
+  const next = `${old} > ${text('$1')} ORDER BY resource LIMIT ${KEYS_PER_PAGE}`;
   const page = yield* select(next, [after]);
   const free = page.length > 0 ? yield* select(`${among(page)} ${lockFree}`, page) : page;
-  if (free.length > 0) yield send(executor, `${start} ${among(free)} ${end}`, [limit, ...free]);
+  if (free.length > 0) yield send(executor, `${start} ${among(free)} ${end}`, free);
   return { deleted: free.length, last: page[KEYS_PER_PAGE - 1] };
 }

@@ -226,10 +226,8 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
     return checkFence(this.table, (steps) => this.inOwnTransaction(steps));
   }
 
-  /** Runs the statements in a transaction that does not touch the fence first. */
-  private async inOwnTransaction<Result>(
-    steps: (executor: SqlExecutor) => Steps<Result>,
-  ): Promise<Result> {
+  /** @internal Runs the statements in a transaction that does not touch the fence first. */
+  async inOwnTransaction<Result>(steps: (executor: SqlExecutor) => Steps<Result>): Promise<Result> {
     this.context.refuseNested([]);
     const { plainReads } = FENCE_SQL[this.table.dialect];
     return this.retrying([], () => this.begin(steps, plainReads));
