@@ -15,6 +15,7 @@ const SAME_ON_EVERY_NEST = [
   '<rootDir>/test/fencing/(?!http-|redis-)',
   '<rootDir>/test/jobs/(?!fenced-job)',
   '<rootDir>/test/leader/servers\\.spec\\.ts$',
+  '<rootDir>/test/once/(?!idempotent)',
   '<rootDir>/test/postgres/',
   '<rootDir>/test/package/(?!readme\\.nest11)',
   '<rootDir>/test/regressions/',

@@ -104,6 +104,7 @@ const PROGRAMS = resolve(
 );
 // A worker that gets no answer of its queue keeps trying.
 const jobs = specs('campaign/jobs', ['--forceExit']);
+const once = specs('campaign/once');
 // The specs push the buttons of one page. Without a Chromium their servers would keep jest alive.
 const browser = specs('sample/test/browser', ['--runInBand', '--forceExit']);
 
@@ -190,6 +191,12 @@ export const PARTS: readonly Part[] = [
     name: 'jobs',
     what: 'jobs of six queues, whose workers are stopped and blocked, into PostgreSQL and SQLite',
     commands: (options) => [[...NPM_CI, 'campaign/jobs'], jobs.command(options)],
+  },
+  {
+    ...once,
+    name: 'once',
+    what: 'processes that are killed at 20 points of work that is done once, in three databases, and a control',
+    commands: (options) => [once.command(options)],
   },
   {
     ...browser,

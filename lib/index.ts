@@ -13,6 +13,7 @@ export {
   RedlockClosedError,
   RedlockConfigError,
   RedlockError,
+  OnceConflictError,
   StaleTokenError,
 } from './core/errors.ts';
 export type {

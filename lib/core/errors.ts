@@ -4,6 +4,7 @@ export type RedlockErrorCode =
   | 'QUORUM_UNAVAILABLE'
   | 'LOCK_LOST'
   | 'STALE_TOKEN'
+  | 'ONCE_CONFLICT'
   | 'FENCED_USAGE'
   | 'REDLOCK_CONFIG'
   | 'REDLOCK_CLOSED';
@@ -260,6 +261,18 @@ function staleness(
   ];
 }
 
+/** A call under `@Once` has the key of an earlier call, and another payload. It did not run. */
+export class OnceConflictError extends RedlockError {
+  readonly code = 'ONCE_CONFLICT';
+
+  constructor(key: string) {
+    super(
+      `The key ${quoteKeys([key])} has the answer of an earlier call with another payload. Nothing was run. Another operation needs a key of its own; to repeat the earlier one, send what it had.`,
+      [key],
+    );
+  }
+}
+
 /** The code is wired or used wrongly; the message says whether anything ran or was written. */
 export class FencedUsageError extends RedlockError {
   readonly code = 'FENCED_USAGE';
@@ -301,6 +314,7 @@ const NAMES = {
   QuorumUnavailableError,
   LockLostError,
   StaleTokenError,
+  OnceConflictError,
   FencedUsageError,
   RedlockConfigError,
   RedlockClosedError,

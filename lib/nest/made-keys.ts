@@ -65,10 +65,10 @@ export type FencedKey = string | readonly string[] | FencedKeyFunction;
 export type KeysOfCall = (args: readonly unknown[]) => readonly string[];
 
 /** @throws FencedUsageError when `key` is none, as where `@Fenced` has no parentheses: what it decorates would run unlocked */
-export function checkFencedKey(key: unknown): void {
+export function checkFencedKey(key: unknown, decorator = '@Fenced'): void {
   if (typeof key === 'function' || isListOfTexts([key].flat())) return;
   throw new FencedUsageError(
-    "@Fenced needs a key: a template such as 'seat:{0}', a non-empty array of them, or a function of the arguments.",
+    `${decorator} needs a key: a template such as 'seat:{0}', a non-empty array of them, or a function of the arguments.`,
   );
 }
 

@@ -11,6 +11,7 @@ const ENTRIES = [
   'jobs/',
   'locks/',
   'leader/',
+  'once/',
   'postgres/',
   'telemetry/',
   'terminus/',

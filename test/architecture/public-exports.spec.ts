@@ -14,6 +14,7 @@ const ENTRIES: readonly (readonly [path: string, page: string, load: () => Promi
   ['lib/locks/index.ts', 'nestjs-fenced-lock/core', () => import('../../lib/locks/index.ts')],
   ['lib/jobs/index.ts', 'nestjs-fenced-lock/jobs', () => import('../../lib/jobs/index.ts')],
   ['lib/leader/index.ts', 'nestjs-fenced-lock/leader', () => import('../../lib/leader/index.ts')],
+  ['lib/once/index.ts', 'nestjs-fenced-lock/once', () => import('../../lib/once/index.ts')],
   [
     'lib/postgres/index.ts',
     'nestjs-fenced-lock/postgres',

@@ -50,6 +50,8 @@ const LAYERS: Readonly<Record<string, Layer>> = {
   },
   telemetry: { files: ['core/', 'locks/telemetry.ts'], packages: OPTIONAL.telemetry },
   leader: { files: ['core/', 'locks/lock-host.ts', 'nest/'], packages: [] },
+  // Work under a lock, and its answer in the database of the fence.
+  once: { files: ['core/', 'fencing/', 'locks/', 'nest/'], packages: ['node:', ...NEST_PACKAGES] },
   terminus: {
     files: ['locks/lock-service.ts'],
     packages: ['@nestjs/common', ...OPTIONAL.terminus],

@@ -49,6 +49,7 @@ export * as fencing from '${NAME}/fencing';
 export * as core from '${NAME}/core';
 export * as jobs from '${NAME}/jobs';
 export * as leader from '${NAME}/leader';
+export * as once from '${NAME}/once';
 export * as telemetry from '${NAME}/telemetry';
 export * as postgres from '${NAME}/postgres';
 export * as terminus from '${NAME}/terminus';

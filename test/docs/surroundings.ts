@@ -14,6 +14,7 @@ import type { Kysely } from 'kysely';
 import { Pool, type PoolClient } from 'pg';
 import type { FencingToken, LockService } from 'nestjs-fenced-lock';
 import { postgresFence, type Fence } from 'nestjs-fenced-lock/fencing';
+import type { OnceService } from 'nestjs-fenced-lock/once';
 import type { DataSource } from 'typeorm';
 import type { LockHealthIndicator } from 'nestjs-fenced-lock/terminus';
 
@@ -57,6 +58,7 @@ export class Surroundings {
   readonly health!: HealthCheckService;
   readonly lockHealth!: LockHealthIndicator;
   readonly logger!: Logger;
+  readonly once!: OnceService<PoolClient>;
   readonly pool!: Pool;
   payments!: { charge(customer: string): Promise<void> };
   pricing!: { quote(seat: unknown): Promise<number> };

@@ -4,6 +4,7 @@ import { throwError } from 'rxjs';
 import {
   LockBusyError,
   LockLostError,
+  OnceConflictError,
   QuorumUnavailableError,
   RedlockClosedError,
   StaleTokenError,
@@ -37,6 +38,11 @@ const MEANINGS: Partial<Record<RedlockErrorCode, Meaning>> = {
     9,
     'The resource has seen a newer token; nothing was written. Do not repeat the call with this token.',
   ],
+  ONCE_CONFLICT: [
+    422,
+    3,
+    'This key was used before with another payload. Use a new key for another operation.',
+  ],
   QUORUM_UNAVAILABLE: [503, 14, 'Locks are unavailable. Try again later.', 1],
   REDLOCK_CLOSED: [503, 14, 'This server is shutting down. Try again.', 1],
 };
@@ -49,6 +55,7 @@ const MEANINGS: Partial<Record<RedlockErrorCode, Meaning>> = {
  * | `LockBusyError` | 409 | `ABORTED` | 1 s |
  * | `LockLostError`: the work ran, and its outcome is unknown | 500 | `INTERNAL` | |
  * | `StaleTokenError` | 412 | `FAILED_PRECONDITION` | |
+ * | `OnceConflictError` | 422 | `INVALID_ARGUMENT` | |
  * | `QuorumUnavailableError`, `RedlockClosedError` | 503 | `UNAVAILABLE` | 1 s |
  *
  * All other errors pass it by, also `FencedUsageError` and `RedlockConfigError`, which are faults of the application. A lock
@@ -63,7 +70,14 @@ const MEANINGS: Partial<Record<RedlockErrorCode, Meaning>> = {
  * `@UseFilters(LockExceptionFilter)`, and a hybrid application `inheritAppConfig: true`. Filters of the application are asked
  * before it: below one that catches everything, register it once more.
  */
-@Catch(LockBusyError, LockLostError, StaleTokenError, QuorumUnavailableError, RedlockClosedError)
+@Catch(
+  LockBusyError,
+  LockLostError,
+  StaleTokenError,
+  OnceConflictError,
+  QuorumUnavailableError,
+  RedlockClosedError,
+)
 export class LockExceptionFilter implements ExceptionFilter {
   readonly #logger = new Logger('LockExceptionFilter');
 
