@@ -106,14 +106,20 @@ export class LockBusyError extends RedlockError {
     readonly isHeldHere = false,
     /** The process that holds it, and since when, for people. It is missing where that is not known yet: no call waits for this fact. */
     readonly process?: string,
+    /** The number of permits of the key, which are all taken; undefined where it has one holder. */
+    permits?: number,
   ) {
     const holder = isHeldHere
       ? 'this process (by another call, or for lack of a release)'
       : (process ?? 'someone else');
     const leftMs = Math.ceil(holderRemainingMs ?? Number.NaN);
     const expiry = leftMs >= 0 ? `, and expires in ${leftMs} ms unless it is renewed` : '';
+    const found =
+      permits === undefined
+        ? `Lock ${quoteKeys(keys)} is held by ${holder}${expiry}`
+        : `None of the ${permits} permits of ${quoteKeys(keys)} could be had in time${leftMs >= 0 ? `; the next one expires in ${leftMs} ms unless it is renewed` : ''}`;
     super(
-      `Lock ${quoteKeys(keys)} is held by ${holder}${expiry}. Waited ${Math.round(waitedMs)} ms. Try again later, wait longer (such as wait: '5s'), or skip (tryAcquire, onBusy: 'skip').`,
+      `${found}. Waited ${Math.round(waitedMs)} ms. Try again later, wait longer (such as wait: '5s'), or skip (tryAcquire, onBusy: 'skip').`,
       keys,
     );
   }

@@ -99,6 +99,15 @@ export type LockEvent =
   | (AboutLock & { readonly type: 'elected' })
   /** It does no longer: the lock was lost, `onElected` failed, or the application shuts down. Once after each `elected`. */
   | (AboutLock & WithHold & { readonly type: 'deposed' })
+  /**
+   * Somebody has locked this key with more `permits` than this call, or without, in the last ten minutes: such a holder does not
+   * count here, so there may be more at once than anybody meant. It is said once for a key.
+   */
+  | (AboutKeys & {
+      readonly type: 'permits-differ';
+      /** The number that this call named. */
+      readonly permits: number;
+    })
   /** The fence of the module rejected a token that is not the newest any more; nothing was written with it. */
   | (AboutKeys & { readonly type: 'stale'; readonly error: StaleTokenError })
   /** A round trip to a quorum took more than a tenth of the TTL. At most one a minute. */

@@ -8,8 +8,10 @@ import type { FencingToken } from './fencing-token.ts';
  * `LockLostError` before the validity ends, and every method says so. A lock never comes back.
  */
 export interface Lock {
-  /** The keys of the set, as asked for, sorted and without duplicates. */
+  /** The keys of the set, as asked for, sorted and without duplicates. With `permits`, it is the key of the slot: `api:x#slot:3`. */
   readonly keys: readonly string[];
+  /** The number of its slot, from 0, where the call had `permits`. No two holders have the same one at once. */
+  readonly slot?: number | undefined;
   /** The token of the whole set, larger than that of every earlier holder of any of these keys. */
   readonly token: FencingToken;
   /** Aborts with a `LockLostError` on loss, before validity ends if the event loop runs. `release()` does not abort it. */

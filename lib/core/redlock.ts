@@ -19,17 +19,19 @@ import { listLocks, revokeKey, type LockList, type RevokedLock } from './nodes/o
 import type { LockNode } from './nodes/lock-node.ts';
 import { NodeSet } from './nodes/node-set.ts';
 import { stateOf, statusOf, type LockStatus } from './nodes/status.ts';
-import { normalizeKeys, oneKey, refusedKeys } from './options/lock-keys.ts';
+import { normalizeKeys, oneKey, refusedKeys, slotKey } from './options/lock-keys.ts';
 import type { AcquireOptions, RedlockOptions, WithLockOptions } from './options/options.ts';
 import { kindOf } from './options/option-names.ts';
 import { ACQUIRE_RULES, resolveAcquire, resolveOptions } from './options/resolve-options.ts';
 import type { CallRules, ResolvedAcquire, ResolvedOptions } from './options/resolve-options.ts';
 import { systemEnvironment } from './system-environment.ts';
 import { Floors } from './voting/floors.ts';
+import { PermitNumbers } from './voting/permit-numbers.ts';
 import { Acquisition, type SharedByCallers } from './waiting/acquisition.ts';
 import { Admission } from './waiting/admission.ts';
 import { Keys } from './waiting/keys.ts';
 import { KnownProcesses } from './waiting/known-processes.ts';
+import { PermitAcquisition } from './waiting/permit-acquisition.ts';
 import { cancel, cancelOnAbort, ignoreAbort, type Call } from './waiting/call.ts';
 
 /** Mutual exclusion and fencing tokens over N independent nodes: Redlock with strict ballots (docs/internals/protocol.md). */
@@ -70,6 +72,7 @@ export class Redlock {
       releases: new Set(),
       admission: new Admission(this.options.concurrentTries),
       processes: new KnownProcesses(this.#nodes),
+      permits: new PermitNumbers(this.#nodes),
       onEnd: this.#changed,
     };
   }
@@ -184,9 +187,9 @@ export class Redlock {
         `The second argument of withLock must be a function, not ${kindOf(work)}. Nothing was locked.`,
       );
     const settings = resolveAcquire(this.options, options, rules);
-    const handle =
-      enclosingHandle(this, names, options?.nested)?.join(names) ??
-      (await this.#acquire(names, settings, options));
+    const enclosing = enclosingHandle(this, names, options?.nested);
+    if (enclosing !== undefined) refuseOther(enclosing, names, settings);
+    const handle = enclosing?.join(names) ?? (await this.#acquire(names, settings, options));
     return runSection(this, handle, work, options, rules?.checkResult);
   }
 
@@ -212,7 +215,7 @@ export class Redlock {
    * them: then it is not.
    */
   raiseFloor(keys: readonly string[], token: number): void {
-    this.#shared.floors.raise(normalizeKeys(keys), token);
+    this.#shared.floors.raise(keys, token);
   }
 
   async inspect(key: string): Promise<LockInspection> {
@@ -264,12 +267,17 @@ export class Redlock {
     const signal = options?.signal;
     const isInside = currentSection(this, ({ isHeld }) => isHeld) !== undefined;
     if (this.isClosing && !isInside) throw new RedlockClosedError(keys);
-    const refusal = this.#nodes.refusal(keys);
+    const { permits } = settings;
+    if (permits !== undefined) checkOneKey(keys);
+    // The name of the last slot is the longest.
+    const locked = permits === undefined ? keys : [slotKey(keys[0]!, permits - 1)];
+    const refusal = this.#nodes.refusal(locked);
     if (refusal !== undefined) throw refusedKeys(refusal, quoteKeys(keys));
     this.#arrivals += 1;
     const caller = options?.[CALLED_BY];
     const call: Call = { keys, settings, caller, arrival: this.#arrivals, isInside };
-    const acquisition = new Acquisition(this.#shared, call);
+    const Kind = permits === undefined ? Acquisition : PermitAcquisition;
+    const acquisition = new Kind(this.#shared, call);
     if (signal !== undefined) cancelOnAbort(signal, call);
     this.#calls.add(call);
     let lock: HeldLock | undefined;
@@ -342,4 +350,27 @@ export class Redlock {
       this.#watchers.add(look);
     });
   }
+}
+
+/** A limit of several keys at once would need a slot of each, and no single token would cover them. */
+function checkOneKey(keys: readonly string[]): void {
+  if (keys.length === 1) return;
+  throw new FencedUsageError(
+    `The option permits is for one key, and this call has ${keys.length}: ${quoteKeys(keys)}. Nest one call in the other, in the same order everywhere. Nothing was locked.`,
+    keys,
+  );
+}
+
+/** Work that has a key alone, and work that has one of its permits, are no part of each other. */
+function refuseOther(
+  { slot }: LockHandle,
+  keys: readonly string[],
+  { permits }: ResolvedAcquire,
+): void {
+  if ((slot === undefined) === (permits === undefined)) return;
+  const [has, wants] = slot === undefined ? ['without', 'with'] : ['with', 'without'];
+  throw new FencedUsageError(
+    `This call asks for ${quoteKeys(keys)} ${wants} permits, inside of work that holds it ${has}. Give both the same option, or lock two keys. Nothing was locked.`,
+    keys,
+  );
 }

@@ -111,6 +111,8 @@ function warningOf(event: LockEvent): string | undefined {
       return event.error.message;
     case 'held-long':
       return `Lock ${quoteKeys(event.keys)} (token ${event.token}) has been held for ${inSeconds(event.heldMs)}, and is still renewed. If its work should have ended by now, find out why it hangs. The option 'maxHold' ends such a lock.`;
+    case 'permits-differ':
+      return `Key ${quoteKeys(event.keys)} has ${event.permits} permits here, and in the last ten minutes somebody locked it with more, or without permits. Such holders do not count as one of the ${event.permits}. Give all calls for this key the same number; while a deploy lowers it, this is no fault.`;
     case 'release-incomplete':
       return `The release of lock ${quoteKeys(event.keys)} (token ${event.token}) was not confirmed by a quorum. It is tried again, and the lock expires after its ttl at the latest.`;
     case 'slow-quorum':

@@ -31,6 +31,7 @@ describe('The shipped core in simulated processes, networks, servers and clocks'
       boundary: result.counts.quarantines,
       reballots: result.counts.reballots,
       turns: result.counts.jointMessages,
+      permits: result.counts.jointMessages,
       failover: result.counts.quarantines,
     };
     expect(aimed[family]).toBeGreaterThan(5 * seeds);

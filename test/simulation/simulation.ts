@@ -57,9 +57,9 @@ class Simulation implements Fleet {
     const { plan, world } = this.context;
     plan.clients.forEach((_, index) => this.#start(index));
     this.#planFaults();
-    if (plan.family === 'sets' || plan.family === 'turns')
+    if (['sets', 'turns', 'permits'].includes(plan.family))
       watchSleepers(this.context, this.clients);
-    if (plan.family === 'turns') watchPasses(this.context);
+    if (['turns', 'permits'].includes(plan.family)) watchPasses(this.context);
     if (plan.family === 'boundary') await playBoundary(this.context, this.clients);
     else if (plan.family === 'reballots') await playReballots(this.context, this.clients);
     else await world.runUntil(startMsOf(plan) + plan.durationMs);
@@ -169,7 +169,8 @@ class Simulation implements Fleet {
       for (const key of plan.keys) {
         let outcome = 'still waiting';
         client.process.deliver(() => {
-          void client.ask([key], { wait: waitMs, extend: false }).then((lock) => {
+          const options = { wait: waitMs, extend: false, permits: plan.permits! };
+          void client.ask([key], options).then((lock) => {
             outcome = lock === undefined ? 'refused' : 'granted';
             if (lock === undefined) return;
             client.record.releasing(lock);

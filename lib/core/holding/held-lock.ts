@@ -11,6 +11,7 @@ import { FencingToken } from '../fencing-token.ts';
 import type { Lock, OwnLock } from '../lock.ts';
 import { Alarm } from '../deadlines.ts';
 import { NodeNames } from '../nodes/node-names.ts';
+import { slotKey, slotOf } from '../options/lock-keys.ts';
 import { inModuleContext } from '../system-environment.ts';
 import type { Granted, LockCall } from '../voting/attempt.ts';
 import { driftMs } from '../voting/vote-round.ts';
@@ -259,6 +260,10 @@ export class LockHandle implements Lock {
     this.#lock = lock;
   }
 
+  get slot(): number | undefined {
+    return slotOf(this.keys[0]!);
+  }
+
   get token(): FencingToken {
     return this.#lock.token;
   }
@@ -323,11 +328,15 @@ export class LockHandle implements Lock {
     if (this.lossError !== undefined) this.#abort?.abort(sameLoss(this.lossError));
   }
 
+  /** Whether it holds the key, or a slot of it. */
   covers(key: string): boolean {
-    return this.isHeld && this.#lock.call.keys.includes(key);
+    const { keys } = this.#lock.call;
+    const holdsKey =
+      keys.includes(key) || (this.slot !== undefined && keys[0] === slotKey(key, this.slot));
+    return this.isHeld && holdsKey;
   }
 
   join(keys: readonly string[]): LockHandle {
-    return this.#lock.join(keys);
+    return this.#lock.join(this.slot === undefined ? keys : this.keys);
   }
 }

@@ -113,6 +113,11 @@ export interface AcquireOptions {
   readonly minHold?: Duration;
   /** Hold this lock for at most this long, also while its work still runs. @default that of the module, none */
   readonly maxHold?: Duration;
+  /**
+   * Let so many holders have this key at once, each with a slot and a token of its own (`lock.slot`): 1 to 100, for one key. All
+   * calls for the key name the same number; one that finds that others don't is the event `permits-differ`. @default none: one holder
+   */
+  readonly permits?: number;
   /** Ends the wait: `acquire` rejects with the signal's reason and holds nothing. */
   readonly signal?: AbortSignal;
 }

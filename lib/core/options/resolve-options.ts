@@ -22,6 +22,8 @@ import { identityOf } from '../process-identity.ts';
 const MINIMUM_TTL_MS = 100;
 /** More votes cost more and add no useful fault tolerance over seven; sets of nodes are kept as bits. */
 const MAXIMUM_NODES = 31;
+/** A process that waits stands in line at every slot. */
+const MAXIMUM_PERMITS = 100;
 const DEFAULT_EXTRA_WAIT_MS = 2_000;
 const DEFAULT_MAX_LAG_MS = 10_000;
 /** How long a primary writes beyond the lag: it counts whole seconds, looks once a second, and a last word may be late. */
@@ -77,6 +79,8 @@ export interface ResolvedAcquire {
   readonly extend: boolean;
   readonly minHoldMs: number;
   readonly maxHoldMs: number | undefined;
+  /** How many may hold the key at once, each in a slot of its own; undefined: one, which is a plain lock. */
+  readonly permits: number | undefined;
 }
 
 /** {@link RedlockOptions} with every default filled in and every relation checked. */
@@ -134,6 +138,7 @@ export function resolveOptions(options: RedlockOptions, nodeCount: number): Reso
       extend: given.extend ?? REDLOCK_DEFAULTS.extend,
       minHoldMs,
       maxHoldMs: given.maxHold,
+      permits: undefined,
     },
     maxTtlMs,
     driftFactor,
@@ -160,6 +165,7 @@ const ACQUIRE_OPTIONS = {
   extend: SERVICE_OPTIONS.extend,
   minHold: SERVICE_OPTIONS.minHold,
   maxHold: SERVICE_OPTIONS.maxHold,
+  permits: number(1, MAXIMUM_PERMITS),
   signal: having<AbortSignal>('throwIfAborted', 'give the signal of an AbortController'),
 };
 
@@ -208,8 +214,8 @@ function resolveCall(
   { call, table }: CallRules,
 ): ResolvedAcquire {
   const base = resolved.acquire;
-  const { ttl, wait, extend, minHold, maxHold } = checkOptions(call, table, options);
-  if ((ttl ?? wait ?? extend ?? minHold ?? maxHold) === undefined) return base;
+  const { ttl, wait, extend, minHold, maxHold, permits } = checkOptions(call, table, options);
+  if ((ttl ?? wait ?? extend ?? minHold ?? maxHold ?? permits) === undefined) return base;
   const minHoldMs = minHold ?? base.minHoldMs;
   const ttlMs = ttl ?? base.ttlMs;
   const acquire: ResolvedAcquire = {
@@ -222,6 +228,7 @@ function resolveCall(
     extend: extend ?? base.extend,
     minHoldMs,
     maxHoldMs: maxHold ?? base.maxHoldMs,
+    permits,
   };
   checkRelations(acquire, resolved);
   return acquire;

@@ -4,8 +4,15 @@ import { HeldLock } from '../holding/held-lock.ts';
 import type { SharedByLocks } from '../holding/key-lock.ts';
 import type { VoteReply } from '../nodes/lock-node.ts';
 import { Attempt, microtask } from '../voting/attempt.ts';
-import type { AttemptListener, AttemptOutcome, FailedAttempt } from '../voting/attempt.ts';
+import type {
+  AttemptListener,
+  AttemptOutcome,
+  FailedAttempt,
+  Granted,
+  LockCall,
+} from '../voting/attempt.ts';
 import type { Floors } from '../voting/floors.ts';
+import type { PermitNumbers } from '../voting/permit-numbers.ts';
 import type { NamedHolder } from '../voting/vote-count.ts';
 import type { Admission, Candidate } from './admission.ts';
 import { nextTryMs } from './back-off.ts';
@@ -23,12 +30,14 @@ export interface SharedByCallers extends SharedByLocks {
   readonly floors: Floors;
   readonly admission: Admission;
   readonly processes: KnownProcesses;
+  readonly permits: PermitNumbers;
 }
 
-/** What a caller does next: it tries, with a slot, or waits until it is woken, or until that time. */
-type Decision = { readonly kind: 'try' } | { readonly kind: 'wait'; readonly untilMs: number };
+/** What a caller does next: it tries, with an entry, or waits until it is woken, or until that time. */
+type Decision = { readonly kind: 'try' } | Wait;
+export type Wait = { readonly kind: 'wait'; readonly untilMs: number };
 
-const UNTIL_WOKEN: Decision = { kind: 'wait', untilMs: Number.POSITIVE_INFINITY };
+const UNTIL_WOKEN: Wait = { kind: 'wait', untilMs: Number.POSITIVE_INFINITY };
 
 /**
  * A call on its way to its lock: it stands in line, tries, waits, and tries again, within its budget. It stands in the line of one
@@ -52,7 +61,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
    * - `done`: has its lock or its error.
    */
   #state: 'looking' | 'waiting' | 'trying' | 'done' = 'looking';
-  readonly #shared: SharedByCallers;
+  protected readonly shared: SharedByCallers;
   #promised: { resolve(lock: HeldLock): void; reject(error: unknown): void } | undefined;
   /** A failed try is followed by another one at this time at the earliest. */
   #pausedUntilMs = Number.NEGATIVE_INFINITY;
@@ -63,10 +72,10 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   ) {
     super();
     call.stage = this;
-    this.#shared = shared;
+    this.shared = shared;
     // A suspend of the system that is over must not take time from a caller that came after it.
     this.arrivedAtMs = shared.nodes.clock.checkedNowMs;
-    this.records = shared.keys.use(call.keys);
+    this.records = this.use(shared, call);
   }
 
   /**
@@ -86,15 +95,15 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   }
 
   wake(fromMs?: number): void {
-    // A hint that a key may be free is of no use to a caller that only lacks a slot, unless its turn has come.
+    // A hint that a key may be free is of no use to a caller that only lacks an entry, unless its turn has come.
     const isHint = fromMs !== undefined && !this.#isCalled;
-    if (isHint && this.#shared.admission.isWaiting(this)) return;
+    if (isHint && this.shared.admission.isWaiting(this)) return;
     this.#pausedUntilMs = fromMs ?? this.#pausedUntilMs;
     if (this.#state !== 'waiting') return;
     this.#state = 'looking';
-    this.#shared.nodes.answers.cancel(this);
+    this.shared.nodes.answers.cancel(this);
     // The code that woke it may have more callers to wake.
-    void microtask.then(() => this.#look(this.#shared.nodes.clock.nowMs));
+    void microtask.then(() => this.#look(this.shared.nodes.clock.nowMs));
   }
 
   onDeadline(): void {
@@ -107,7 +116,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
    * although nobody has asked a server for it. So it tries itself as soon as it has just the time for that.
    */
   #look(nowMs: number): void {
-    const { nodes, admission } = this.#shared;
+    const { nodes, admission } = this.shared;
     const { cancelled, settings } = this.call;
     try {
       if (cancelled !== undefined) throw cancelled.error;
@@ -121,8 +130,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
       const endsAtMs = budget.endsAtMs + (isHeldBack ? heldBackMs(this) : 0);
       const untilMs = isOwed ? endsAtMs : budget.waitUntilMs;
       if (triedAtMs >= untilMs) {
-        const slots = admission.isWaiting(this) ? admission.limit : undefined;
-        throw errorFor(nodes, this, nowMs, slots);
+        const entries = admission.isWaiting(this) ? admission.limit : undefined;
+        throw errorFor(nodes, this, nowMs, entries);
       }
       const isOverdue = isOwed && this.tries === 0 && nowMs >= budget.tryByMs;
       this.#state = 'waiting';
@@ -140,22 +149,23 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
 
   /** Decides, and marks its place, in one synchronous step: no two callers can try for one key. */
   #decide(nowMs: number, isOverdue: boolean): Decision {
-    const { admission } = this.#shared;
+    const { admission } = this.shared;
     let blocking: KeyRecord | undefined;
     let inUse: KeyRecord | undefined;
     for (const record of this.records) {
-      const isBlocked = this.#isBlocked(record, nowMs, isOverdue);
+      const isBlocked = this.isBlocked(record, nowMs, isOverdue);
       if (isBlocked && (blocking === undefined || record === this.#standsAt)) blocking = record;
       if (isBlocked || record.line?.first !== undefined) inUse ??= record;
     }
     // A caller that arrives stands in the line of its first key that is in use here.
     if (this.line === undefined) inUse?.enter(this);
     const isHead = this.line === undefined || this.line.first === this;
-    let wait: Decision | undefined;
+    let wait: Wait | undefined;
+    blocking = this.blockedBy(blocking, nowMs, isOverdue);
     if (!isHead && !isOverdue) wait = UNTIL_WOKEN;
     else if (blocking !== undefined) {
       if (isHead) this.#moveTo(blocking, nowMs);
-      wait = this.#waitFor(blocking, nowMs);
+      wait = this.waitFor(blocking, nowMs);
     } else if (!isOverdue && this.#pausedUntilMs > nowMs)
       wait = { kind: 'wait', untilMs: this.#pausedUntilMs };
     if (wait !== undefined) admission.withdraw(this);
@@ -167,7 +177,36 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     return wait ?? UNTIL_WOKEN;
   }
 
-  #isBlocked(record: KeyRecord, nowMs: number, isOverdue: boolean): boolean {
+  /** The records of its keys, in use until it has ended. */
+  protected use({ keys }: SharedByCallers, call: Call): readonly KeyRecord[] {
+    return keys.use(call.keys);
+  }
+
+  /** Whether one of its keys is enough for it; otherwise it needs them all. */
+  get isForOneOf(): boolean {
+    return false;
+  }
+
+  /** What it asks for in one try, and what it gets. */
+  protected get wanted(): LockCall {
+    return this.call;
+  }
+
+  /** The records of what it asks for in one try. */
+  protected get asked(): readonly KeyRecord[] {
+    return this.records;
+  }
+
+  /** The key for which it waits where `blocked` is one that it can't try for; undefined where it can try all the same. */
+  protected blockedBy(
+    blocked: KeyRecord | undefined,
+    _nowMs: number,
+    _isOverdue: boolean,
+  ): KeyRecord | undefined {
+    return blocked;
+  }
+
+  protected isBlocked(record: KeyRecord, nowMs: number, isOverdue: boolean): boolean {
     if (record.lock !== undefined || record.trying !== undefined) return true;
     if (record.foreign !== undefined) {
       // A lease that runs is an answer. So what holds up a caller that is overdue, and has none, can only be over.
@@ -186,7 +225,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
    */
   #moveTo(blocking: KeyRecord, nowMs: number): void {
     const left = this.#standsAt;
-    if (left === blocking) return;
+    if (left !== undefined && left.line === blocking.line) return;
     this.line?.leave(this);
     blocking.enter(this);
     const isHead = blocking.line?.first === this;
@@ -200,18 +239,19 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   }
 
   /** What blocks it wakes it when it ends, or ends at a known time. */
-  #waitFor(blocking: KeyRecord, nowMs: number): Decision {
+  protected waitFor(blocking: KeyRecord, nowMs: number): Wait {
     const { foreign, reserved, turn } = blocking;
     if (foreign === undefined)
       return reserved === undefined ? UNTIL_WOKEN : { kind: 'wait', untilMs: reserved.untilMs };
-    if (this.#queues && turn?.place === undefined) this.#shared.keys.stand(blocking, nowMs);
+    if (this.#queues && turn?.place === undefined) this.shared.keys.stand(blocking, nowMs);
     return { kind: 'wait', untilMs: foreign.untilMs };
   }
 
   #try(nowMs: number, endsAtMs: number): void {
-    const { nodes, floors } = this.#shared;
+    const { nodes, floors } = this.shared;
     this.#state = 'trying';
-    for (const record of this.records) {
+    const { asked, wanted } = this;
+    for (const record of asked) {
       if (record.trying !== undefined)
         throw brokenInvariant('one try at a time for a key in one process');
       record.trying = this;
@@ -219,19 +259,19 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
       record.turn?.place?.end();
     }
     this.tries += 1;
-    this.attempt = new Attempt(nodes, this, this.call, endsAtMs);
-    this.attempt.run(nowMs, floors.nextBallot(this.call.keys));
+    this.attempt = new Attempt(nodes, this, wanted, endsAtMs);
+    this.attempt.run(nowMs, floors.nextBallot(wanted.keys));
   }
 
   sawFloor(floor: number): void {
-    this.#shared.floors.raise(this.call.keys, floor);
+    this.shared.floors.raise(this.wanted.keys, floor);
   }
 
   /** The word of single nodes is no answer, but the best that is left for a caller that found out nothing else. */
   sawVotes({ replies }: FailedAttempt['votes'], nowMs: number): void {
     for (const reply of replies)
       if (reply?.kind === 'held') {
-        const record = this.records[reply.index]!;
+        const record = this.asked[reply.index]!;
         record.noteHolder(nowMs, reply.remainingMs, this.call.settings.nodeTimeoutMs);
       }
   }
@@ -239,7 +279,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   /** Stands in the line of the nodes before its votes are given back: their release names the first in that line. */
   refused(nowMs: number): void {
     if (!this.#queues) return;
-    for (const record of this.records) this.#shared.keys.stand(record, nowMs);
+    for (const record of this.asked) this.shared.keys.stand(record, nowMs);
   }
 
   /** A call that does not wait takes no turn of others, and gets none. */
@@ -258,10 +298,10 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   /** Ends its try: it has the lock, or looks again. */
   ended(outcome: AttemptOutcome): void {
     try {
-      for (const record of this.records) record.trying = undefined;
-      this.#shared.admission.exit();
+      for (const record of this.asked) record.trying = undefined;
+      this.shared.admission.exit();
       if (outcome.kind === 'granted') {
-        const lock = new HeldLock(this.#shared, this.call, outcome);
+        const lock = this.granted(outcome);
         this.#leave();
         return this.#promised!.resolve(lock);
       }
@@ -275,7 +315,11 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     } catch (error) {
       return this.#fail(error);
     }
-    this.#look(this.#shared.nodes.clock.nowMs);
+    this.#look(this.shared.nodes.clock.nowMs);
+  }
+
+  protected granted(outcome: Granted): HeldLock {
+    return new HeldLock(this.shared, this.wanted, outcome);
   }
 
   /**
@@ -285,15 +329,15 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
    */
   #learn(outcome: FailedAttempt): void {
     const { finding, votes, endedAtMs } = outcome;
-    if (finding === 'outage') for (const record of this.records) record.outage = outcome;
+    if (finding === 'outage') for (const record of this.asked) record.outage = outcome;
     // A holder that a node named while no quorum could be asked is no answer.
     const isCutShort = finding === 'nothing' && votes.yes < votes.quorum;
-    const hadQuorum = this.#shared.nodes.quorum.lastAnswerAtMs > this.arrivedAtMs;
+    const hadQuorum = this.shared.nodes.quorum.lastAnswerAtMs > this.arrivedAtMs;
     if (finding === 'contention' || (isCutShort && hadQuorum)) this.sawVotes(votes, endedAtMs);
     if (finding === 'contention') {
       const { soleHolder, holders } = votes;
       if (soleHolder !== undefined && soleHolder === this.latest?.votes.soleHolder) {
-        const record = this.records[holders[0]!.index]!;
+        const record = this.asked[holders[0]!.index]!;
         record.busyUntilMs = Math.max(record.busyUntilMs, endedAtMs);
       }
     }
@@ -305,11 +349,11 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   #backOff(outcome: FailedAttempt): KeyRecord {
     const { votes, endedAtMs, causes } = outcome;
     const { namedHolder } = votes;
-    const record = this.records[namedHolder?.index ?? -1];
-    const untilMs = nextTryMs(this.#shared.nodes, this.call.settings, outcome, this.tries);
+    const record = this.asked[namedHolder?.index ?? -1];
+    const untilMs = nextTryMs(this.shared.nodes, this.call.settings, outcome, this.tries);
     if (record === undefined || namedHolder === undefined) {
       this.#pausedUntilMs = untilMs;
-      return this.records[votes.holders[0]?.index ?? 0]!;
+      return this.asked[votes.holders[0]?.index ?? 0]!;
     }
     const { freeInMs } = votes;
     const freeAtMs = freeInMs === undefined ? undefined : endedAtMs + freeInMs;
@@ -322,8 +366,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   #processOf({ holder }: NamedHolder, { replies }: FailedAttempt['votes']) {
     const at = replies.findIndex((reply) => reply?.kind === 'held' && reply.holder === holder);
     const { index, floor } = replies[at] as Extract<VoteReply, { kind: 'held' }>;
-    const token = this.records.length === 1 ? floor : 0;
-    return this.#shared.processes.meet(holder, token, this.records[index]!.key, at);
+    const token = this.asked.length === 1 ? floor : 0;
+    return this.shared.processes.meet(holder, token, this.asked[index]!.key, at);
   }
 
   #fail(error: unknown): void {
@@ -332,7 +376,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   }
 
   #leave(): void {
-    const { keys, admission, nodes } = this.#shared;
+    const { keys, admission, nodes } = this.shared;
     this.#state = 'done';
     nodes.answers.cancel(this);
     if (this.line !== undefined) {

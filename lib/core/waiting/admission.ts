@@ -8,7 +8,7 @@ export interface Candidate {
 
 /**
  * Limits the tries under way. Ten thousand tries in one tick would wait in the queues of the servers, and their answers in the
- * queue of this process, until all of them had timed out. A try takes a slot; extensions, releases and joins need none, so a
+ * queue of this process, until all of them had timed out. A try takes an entry; extensions, releases and joins need none, so a
  * lock that is held never waits for one.
  */
 export class Admission {
@@ -18,7 +18,7 @@ export class Admission {
 
   constructor(readonly limit: number) {}
 
-  /** Takes a slot, or stands in line for one: `wake` is called when it is there. */
+  /** Takes an entry, or stands in line for one: `wake` is called when it is there. */
   enter(candidate: Candidate): boolean {
     if (this.#inUse < this.limit && this.#urgent.size + this.#others.size === 0) {
       this.#inUse += 1;
@@ -40,10 +40,10 @@ export class Admission {
     if (this.#urgent.delete(candidate) || isGone) this.#wakeNext();
   }
 
-  /** Gives the slot of a try back that has ended. */
+  /** Gives the entry of a try back that has ended. */
   exit(): void {
     this.#inUse -= 1;
-    if (this.#inUse < 0) throw brokenInvariant('a try gives back one slot');
+    if (this.#inUse < 0) throw brokenInvariant('a try gives back one entry');
     if (this.#urgent.size + this.#others.size > 0) this.#wakeNext();
   }
 

@@ -43,6 +43,13 @@ export class KeyTurn {
     this.place = undefined;
   }
 
+  /** Gives its place up, with what nodes keep for it: callers here that go on waiting stand behind the others. */
+  giveUp(): void {
+    if (this.place === undefined) return;
+    this.end();
+    this.passOn();
+  }
+
   /** Goes on with the row, or begins one. Returns false where it is over. */
   keep(grantedAtMs: number, nowMs: number): boolean {
     const sinceMs = this.#rowSinceMs ?? grantedAtMs;

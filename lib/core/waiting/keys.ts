@@ -2,6 +2,7 @@ import { brokenInvariant } from '../errors.ts';
 import type { KeyLock, LockedKeys } from '../holding/key-lock.ts';
 import type { NodeSession } from '../nodes/node-session.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
+import { slotKey } from '../options/lock-keys.ts';
 import type { FailedAttempt } from '../voting/attempt.ts';
 import { jitterMs } from './back-off.ts';
 import { KeyLine, type Waiter } from './key-line.ts';
@@ -89,6 +90,15 @@ export class Keys implements LockedKeys {
       if (record.lock?.isEnding) record.lock.noticeEnd();
       return record;
     });
+  }
+
+  /** The records of the slots of `key`. Those who wait for one of them stand in one line. */
+  useSlots(key: string, permits: number): readonly KeyRecord[] {
+    const records = this.use(Array.from({ length: permits }, (_, slot) => slotKey(key, slot)));
+    // Whoever wants a slot wants the first one as well, so nobody stands in another line.
+    const line = records[0]!.line ?? new KeyLine();
+    for (const record of records) record.line = line;
+    return records;
   }
 
   drop(record: KeyRecord): void {

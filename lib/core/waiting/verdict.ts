@@ -11,6 +11,8 @@ export interface VerdictSubject {
   readonly call: LockCall;
   readonly records: readonly KeyRecord[];
   readonly arrivedAtMs: number;
+  /** Whether one of its keys is enough for it: then it is busy only while all of them are. */
+  readonly isForOneOf: boolean;
   /** Its latest try that found something, or its only one. */
   readonly latest: FailedAttempt | undefined;
 }
@@ -25,12 +27,14 @@ export function answerFor(
   nowMs: number,
   longestAgeMs = 0,
 ): 'busy' | FailedAttempt | undefined {
-  const { records, arrivedAtMs } = caller;
-  let busyAtMs = Number.NEGATIVE_INFINITY;
+  const { records, arrivedAtMs, isForOneOf } = caller;
+  let busyAtMs = isForOneOf ? nowMs : Number.NEGATIVE_INFINITY;
   let outage: FailedAttempt | undefined;
   for (const record of records) {
-    if (record.busyUntilMs > arrivedAtMs)
-      busyAtMs = Math.max(busyAtMs, Math.min(record.busyUntilMs, nowMs));
+    const { busyUntilMs } = record;
+    const atMs =
+      busyUntilMs > arrivedAtMs ? Math.min(busyUntilMs, nowMs) : Number.NEGATIVE_INFINITY;
+    busyAtMs = isForOneOf ? Math.min(busyAtMs, atMs) : Math.max(busyAtMs, atMs);
     if ((record.outage?.endedAtMs ?? 0) > (outage?.endedAtMs ?? 0)) outage = record.outage;
   }
   const isNewer = outage !== undefined && outage.endedAtMs > busyAtMs;
@@ -66,14 +70,14 @@ function roundsAhead(records: readonly KeyRecord[]): VoteRound[] {
 }
 
 /**
- * The error of a caller whose time is over: that of the first rule that applies. `slots`: how many tries were under way here while
+ * The error of a caller whose time is over: that of the first rule that applies. `entries`: how many tries were under way here while
  * it waited for one of its own; undefined where it did not.
  */
 export function errorFor(
   nodes: NodeSet,
   caller: VerdictSubject,
   nowMs: number,
-  slots: number | undefined,
+  entries: number | undefined,
 ): LockBusyError | QuorumUnavailableError {
   const { call, records, arrivedAtMs, latest } = caller;
   const { options, sessions, quorum } = nodes;
@@ -86,8 +90,8 @@ export function errorFor(
   const answer = answerFor(nodes, caller, nowMs, 2 * call.settings.nodeTimeoutMs);
   if (typeof answer === 'object') return unavailable(answer.causes());
   const hasLost = latest?.finding === 'contention';
-  if (slots !== undefined && !hasLost) {
-    const message = `${slots} tries for other locks were under way all the time (option concurrentTries)`;
+  if (entries !== undefined && !hasLost) {
+    const message = `${entries} tries for other locks were under way all the time (option concurrentTries)`;
     return ownFault('overloaded', message);
   }
   // A quorum answered a try of this process, or a node named a holder, a moment ago.
@@ -103,7 +107,8 @@ export function errorFor(
   return ownFault('not-tried', 'the time was over before a server could be asked');
 }
 
-function busyError({ call, records, arrivedAtMs, latest }: VerdictSubject, nowMs: number) {
+function busyError(caller: VerdictSubject, nowMs: number) {
+  const { call, records, arrivedAtMs, isForOneOf, latest } = caller;
   let freeInMs: number | undefined;
   let causes = latest?.causes;
   let isHeldHere = false;
@@ -113,8 +118,11 @@ function busyError({ call, records, arrivedAtMs, latest }: VerdictSubject, nowMs
     process ??= foreign?.process();
     isHeldHere ||= lock !== undefined;
     const inMs = lock?.occupiedMs ?? (foreign?.freeAtMs ?? Number.NaN) - nowMs;
-    if (inMs > (freeInMs ?? 0)) freeInMs = inMs;
+    const bestMs = freeInMs ?? inMs;
+    if (inMs > 0) freeInMs = isForOneOf ? Math.min(bestMs, inMs) : Math.max(bestMs, inMs);
   }
   const waitedMs = nowMs - arrivedAtMs;
-  return new LockBusyError(call.keys, waitedMs, freeInMs, causes?.(), isHeldHere, process);
+  const { keys, settings } = call;
+  const found = [waitedMs, freeInMs, causes?.(), isHeldHere, process] as const;
+  return new LockBusyError(keys, ...found, settings.permits);
 }

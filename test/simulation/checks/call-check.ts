@@ -1,5 +1,6 @@
 import { QuorumUnavailableError, isRedlockError } from '../../../lib/core/errors.ts';
 import type { Lock } from '../../../lib/core/lock.ts';
+import { slotKey } from '../../../lib/core/options/lock-keys.ts';
 import type { AcquireOptions } from '../../../lib/core/options/options.ts';
 import { describe } from '../world/client-process.ts';
 import type { ClientProcess } from '../world/client-process.ts';
@@ -21,7 +22,9 @@ export class CallCheck {
   readonly #nodeTimeoutMs: number;
   readonly #calledAtMs: number;
   readonly #stalledMs: number;
-  readonly #wasTaken: boolean;
+  /** The keys that it needs: all of one of these lists. */
+  readonly #ways: readonly (readonly string[])[];
+  readonly #wasTaken: readonly boolean[];
   #abortedAtMs = Infinity;
 
   constructor(
@@ -38,7 +41,8 @@ export class CallCheck {
     this.#nodeTimeoutMs = nodeTimeoutMs(Number(options.ttl ?? run.plan.ttlMs));
     this.#calledAtMs = process.nowMs;
     this.#stalledMs = process.stalledMs;
-    this.#wasTaken = this.#isTaken;
+    this.#ways = waysOf(keys, options);
+    this.#wasTaken = this.#ways.map((way) => this.#isTaken(way));
     const { signal } = options;
     signal?.addEventListener('abort', () => (this.#abortedAtMs = process.nowMs), { once: true });
   }
@@ -75,19 +79,25 @@ export class CallCheck {
       const isEarlierSet = keys.length > 1 && calledAtMs <= this.#calledAtMs;
       if (isEarlierSet && keys.some((key) => this.#keys.includes(key))) return true;
     }
-    if (
-      this.#wasTaken ||
-      this.#isTaken ||
-      process.ranSinceMs > this.#calledAtMs - this.#nodeTimeoutMs
-    )
-      return true;
-    return this.#keys.some((key) => record.takenUntilMs(key) >= this.#calledAtMs);
+    if (process.ranSinceMs > this.#calledAtMs - this.#nodeTimeoutMs) return true;
+    const wasNamed = (key: string): boolean => record.takenUntilMs(key) >= this.#calledAtMs;
+    const taken = this.#ways.filter(
+      (way, index) => this.#wasTaken[index]! || this.#isTaken(way) || way.some(wasNamed),
+    );
+    return taken.length === this.#ways.length || (taken.length > 0 && this.#isHalfOver);
   }
 
-  get #isTaken(): boolean {
+  /** Messages, or callers ahead of it, took its time: it may not have got round to every slot. */
+  get #isHalfOver(): boolean {
+    const { process } = this.#client;
+    const budgetMs = Math.max(Number(this.#options.wait), this.#nodeTimeoutMs);
+    return process.nowMs - this.#calledAtMs > process.trueMs(budgetMs) / 2;
+  }
+
+  #isTaken(way: readonly string[]): boolean {
     const isTaken = (key: string): boolean =>
       this.#run.servers.some((server) => server.holderOf(`lock:${key}`) !== null);
-    return this.#keys.some(isTaken);
+    return way.some(isTaken);
   }
 
   /**
@@ -130,6 +140,15 @@ export class CallCheck {
     const from = this.#calledAtMs.toFixed(3);
     broke(this.#run, rule, `${name}, called at ${from} ms: ${describe(error)}`, process.nowMs);
   }
+}
+
+/** Every list of keys is one that a call gets, and that is enough for it: its own, or that of any slot. */
+export function waysOf(
+  keys: readonly string[],
+  { permits }: AcquireOptions,
+): readonly (readonly string[])[] {
+  if (permits === undefined) return [keys];
+  return Array.from({ length: permits }, (_, slot) => [slotKey(keys[0]!, slot)]);
 }
 
 /** Node timeout that the core derives from the ttl of a call. */

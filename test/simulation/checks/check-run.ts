@@ -51,6 +51,7 @@ export function checkRun(run: RunContext): void {
   counts.refusedWrites = resource.refusals.length;
   counts.staleWritesTaken = resource.staleWritesTaken;
   if (timely) checkRefusals(run, collectHoldings(history));
+  if (timely) checkPermits(run, collectHoldings(history));
 }
 
 /** A process that was stopped tells a loss as soon as its timers run again. */
@@ -66,5 +67,19 @@ function checkRefusals({ resource, violations }: RunContext, holdings: readonly 
     if (!holding || atMs >= holding.endedAt) continue;
     const message = `'${key}': the write of ${holder} with token ${token} was refused at ${atMs.toFixed(3)} ms, inside its validity, because of token ${highestToken}`;
     violations.push({ rule: 'legitimate-holder-refused', message, atMs });
+  }
+}
+
+/** A key with permits has at most so many holders that believe to have one. Its slots are all the locks of such a run. */
+function checkPermits({ plan, violations }: RunContext, holdings: readonly Holding[]): void {
+  if (plan.permits === undefined) return;
+  let running: Holding[] = [];
+  for (const holding of holdings) {
+    const { at, holder } = holding.granted;
+    if (holding.endedAt <= at) continue;
+    running = [...running.filter(({ endedAt }) => endedAt > at), holding];
+    if (running.length <= plan.permits) continue;
+    const message = `${holder} is holder ${running.length} of ${plan.permits}`;
+    violations.push({ rule: 'too-many-holders', message, atMs: at });
   }
 }

@@ -5,7 +5,7 @@ import type { RunContext } from '../world/run-context.ts';
 /** Messages, the longest jitter after a turn, and the time for which a set keeps a free key. */
 const LIMIT_MS = 100;
 
-/** Checks every millisecond that nobody waits while all keys that it wants are free on every node. */
+/** Checks every millisecond that nobody waits while all keys that it wants, or a slot of its key, are free on every node. */
 export function watchSleepers(run: RunContext, clients: readonly ClientProcess[]): void {
   const { world, servers } = run;
   const isFree = (key: string): boolean =>
@@ -13,15 +13,15 @@ export function watchSleepers(run: RunContext, clients: readonly ClientProcess[]
   world.after(1, () => {
     for (const { name, waiting, alive } of clients) {
       if (!alive) continue;
-      for (const waiter of waiting) {
-        if (!waiter.keys.every(isFree)) waiter.freeSinceMs = world.nowMs;
-        if (world.nowMs - waiter.freeSinceMs <= LIMIT_MS) continue;
+      for (const way of [...waiting].flatMap(({ ways }) => ways)) {
+        if (!way.keys.every(isFree)) way.freeSinceMs = world.nowMs;
+        if (world.nowMs - way.freeSinceMs <= LIMIT_MS) continue;
         broke(
           run,
           'asleep',
-          `${name} waits for ${waiter.keys.join()}, free since ${waiter.freeSinceMs.toFixed(3)} ms`,
+          `${name} waits for ${way.keys.join()}, free since ${way.freeSinceMs.toFixed(3)} ms`,
         );
-        waiter.freeSinceMs = world.nowMs;
+        way.freeSinceMs = world.nowMs;
       }
     }
     watchSleepers(run, clients);

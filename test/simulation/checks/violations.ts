@@ -26,6 +26,8 @@ export interface Violation {
     | 'vote-not-released'
     /** A granted lock was released as abandoned: its fence would be forgotten. */
     | 'granted-lock-abandoned'
+    /** A key had more holders inside their validity than it has permits. */
+    | 'too-many-holders'
     /** T7: a key outlived every lock. */
     | 'orphan'
     /** A fenced resource refused a holder inside its validity. */

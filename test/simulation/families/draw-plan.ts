@@ -1,7 +1,7 @@
 import { Chance } from '../world/chance.ts';
 import { forgets, habitsOf } from './plan.ts';
 import type { Family, LoadFamily, Plan } from './plan.ts';
-import { planBoundary, planReballots, planTurns } from './plan-directed.ts';
+import { planBoundary, planReballots, planRounds, planTurns } from './plan-directed.ts';
 import { planFaults } from './plan-faults.ts';
 import { LOAD_PLANS } from './plan-load.ts';
 
@@ -17,7 +17,7 @@ export const FAMILIES: readonly Family[] = [
 ];
 
 /** Run by name only. */
-export const DIRECTED_FAMILIES = ['boundary', 'reballots', 'turns', 'failover'] as const;
+export const DIRECTED_FAMILIES = ['boundary', 'reballots', 'turns', 'permits', 'failover'] as const;
 
 /** `only`: this family instead of the one that the seed would get. */
 export function planOf(seed: number, only?: Family): Plan {
@@ -25,6 +25,7 @@ export function planOf(seed: number, only?: Family): Plan {
   if (only === 'boundary') return planBoundary(seed, chance);
   if (only === 'reballots') return planReballots(seed, chance);
   if (only === 'turns') return planTurns(seed, chance);
+  if (only === 'permits') return planPermits(seed, chance);
   const drawn = chance.pick(FAMILIES);
   const family = only ?? drawn;
   if (family in LOAD_PLANS) return LOAD_PLANS[family as LoadFamily](seed, chance);
@@ -72,6 +73,24 @@ export function planOf(seed: number, only?: Family): Plan {
     })),
   };
   return { ...shared, faults: planFaults(shared, chance.branch('faults')) };
+}
+
+/** Half of the runs are healthy, and nobody may starve; in the others anything happens to nodes, networks and processes. */
+function planPermits(seed: number, chance: Chance): Plan {
+  const permits = chance.integer(1, 4);
+  if (chance.happens(0.5)) {
+    const plan = planRounds(seed, chance);
+    const permitted = { ...plan, family: 'permits', permits } as const;
+    if (permits === 1 || chance.happens(0.3)) return permitted;
+    // Some slots are held for long, while others are handed on.
+    const habits = { ...plan.habits, holdsMs: [1, 5, 200] };
+    const clients = plan.clients.map((client) => ({ ...client, callers: chance.integer(1, 2) }));
+    return { ...permitted, habits, clients, grantedWithinMs: 5 * plan.ttlMs };
+  }
+  const plan = planOf(seed, 'steady');
+  const habits = { ...plan.habits, sets: 0 };
+  const clients = plan.clients.map((client) => ({ ...client, callers: chance.integer(1, 3) }));
+  return { ...plan, keys: ['a'], permits, habits, clients };
 }
 
 /**

@@ -65,7 +65,7 @@ function planPassing(seed: number, chance: Chance, { habits, ...others }: Passin
 }
 
 /** Wanted in turn by processes of which some leave it for a while, and one after the other may die and start again. */
-function planRounds(seed: number, chance: Chance): Plan {
+export function planRounds(seed: number, chance: Chance): Plan {
   const durationMs = 1_000;
   const processes = chance.integer(2, 6);
   const faults = chance.happens(0.5) ? crashes(processes, durationMs, chance) : [];

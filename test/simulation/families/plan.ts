@@ -26,7 +26,8 @@ export type LoadFamily =
  * - `boundary`: a key is asked for at the very instant at which the nodes may give it away again;
  * - `reballots`: the second ballot of a try is lost or held back on its way;
  * - `failover`: replicas take the place of their servers behind an address that keeps connections, and back, with and without lag;
- * - `turns`: several processes hand a key on all the time, and any of them may pause, give up or die when it is to have it next.
+ * - `turns`: several processes hand a key on all the time, and any of them may pause, give up or die when it is to have it next;
+ * - `permits`: as `turns` or, with all faults, as `steady`, for a key that has several holders at once.
  */
 export type Family =
   | 'steady'
@@ -38,6 +39,7 @@ export type Family =
   | 'boundary'
   | 'reballots'
   | 'turns'
+  | 'permits'
   | 'failover';
 
 /** Nodes may come back without what they knew; so clocks of clients keep the distance that the guard allows. */
@@ -68,6 +70,7 @@ export const HEALTHY: readonly Family[] = [
   'detached',
   'suspends',
   'turns',
+  'permits',
 ];
 
 /** Behaviour of callers, in shares of their calls and in times to draw from. */
@@ -108,6 +111,8 @@ export interface Plan {
   readonly guard: boolean;
   readonly quorum: number;
   readonly keys: readonly string[];
+  /** How many may have the one key at once; undefined: one, and no call says so. */
+  readonly permits?: number;
   readonly latencyMs: number;
   readonly wallStepMicros: number;
   readonly timerLatenessMs: number;

@@ -54,6 +54,11 @@ export class Caller {
     }
   }
 
+  get #permits(): { readonly permits?: number } {
+    const { permits } = this.#run.plan;
+    return permits === undefined ? {} : { permits };
+  }
+
   async #once(): Promise<void> {
     const { keys, ttlMs, maxTtlMs } = this.#run.plan;
     const { sets, sections, careless, detached } = this.#habits;
@@ -66,6 +71,7 @@ export class Caller {
       ...(careless && chance.happens(0.2) && { ttl: chance.pick([100, ttlMs, maxTtlMs]) }),
       ...(careless && chance.happens(0.3) && { extend: false }),
       ...((careless || detached > 0) && chance.happens(0.05) && { minHold: ttlMs / 4 }),
+      ...this.#permits,
     };
     if (chance.happens(sections)) await this.#withLock(chosen, options);
     else await this.#byHand(chosen, options);
@@ -129,6 +135,7 @@ export class Caller {
   /** A section inside a section of the same keys, which perhaps outlives it. */
   #enterAgain(outer: Lock, forMs: number, awaited = false): Promise<void> {
     const { name: process, process: at } = this.client;
+    const { permits } = this.#run.plan;
     const { holder } = outer.token;
     const before = at.stalledMs;
     const work = async (inner: Lock): Promise<void> => {
@@ -147,7 +154,9 @@ export class Caller {
       sections.delete(section);
       history.push({ type: 'left', process, holder, at: at.nowMs });
     };
-    return this.client.section(outer.keys, work, { wait: 0, onLost: 'ignore', nested: 'join' });
+    const options = { wait: 0, onLost: 'ignore', nested: 'join', ...this.#permits } as const;
+    const keys = permits === undefined ? outer.keys : this.#run.plan.keys;
+    return this.client.section(keys, work, options);
   }
 
   /** Acquires within its budget, perhaps interrupted. Undefined when it got none. */

@@ -4,7 +4,7 @@ import type { Lock } from '../../../lib/core/lock.ts';
 import type { AcquireOptions, WithLockOptions } from '../../../lib/core/options/options.ts';
 import { Redlock } from '../../../lib/core/redlock.ts';
 import { HEALTHY, MAX_LAG_MS } from '../families/plan.ts';
-import { CallCheck, nodeTimeoutMs } from '../checks/call-check.ts';
+import { CallCheck, nodeTimeoutMs, waysOf } from '../checks/call-check.ts';
 import { EventCheck } from '../checks/event-check.ts';
 import { LockRecord } from '../checks/lock-record.ts';
 import type { Chance } from './chance.ts';
@@ -15,11 +15,12 @@ import { SimulatedNode } from '../network/simulated-node.ts';
 import { SimulatedProcess } from './simulated-process.ts';
 import { WireMonitor } from '../checks/wire-monitor.ts';
 
-/** A caller that waits, and since when all its keys have been free. */
+/** A caller that waits. */
 export interface Waiter {
   readonly keys: readonly string[];
   readonly calledAtMs: number;
-  freeSinceMs: number;
+  /** What it could have, and since when all keys of that have been free. */
+  readonly ways: readonly { readonly keys: readonly string[]; freeSinceMs: number }[];
 }
 
 /** Servers that a process knows and number of votes that it wants; those of the plan unless said otherwise. */
@@ -130,7 +131,7 @@ export class ClientProcess {
   /** Acquires. Undefined where that was refused. */
   async ask(keys: readonly string[], options: AcquireOptions = {}): Promise<Lock | undefined> {
     const call = new CallCheck(this.#run, this, keys, options);
-    const waiter = this.#wait(keys);
+    const waiter = this.#wait(keys, options);
     try {
       const lock = await this.redlock.acquire(keys, options);
       call.granted(lock);
@@ -143,9 +144,10 @@ export class ClientProcess {
     }
   }
 
-  #wait(keys: readonly string[]): Waiter {
+  #wait(keys: readonly string[], options: AcquireOptions): Waiter {
     const { nowMs } = this.#run.world;
-    const waiter = { keys, calledAtMs: nowMs, freeSinceMs: nowMs };
+    const ways = waysOf(keys, options).map((way) => ({ keys: way, freeSinceMs: nowMs }));
+    const waiter = { keys, calledAtMs: nowMs, ways };
     this.waiting.add(waiter);
     return waiter;
   }
@@ -157,7 +159,7 @@ export class ClientProcess {
     options: WithLockOptions = {},
   ): Promise<void> {
     const call = new CallCheck(this.#run, this, keys, options);
-    const waiter = this.#wait(keys);
+    const waiter = this.#wait(keys, options);
     const enter = (lock: Lock): Promise<void> => {
       this.waiting.delete(waiter);
       if (!this.record.locks.has(lock.token.holder)) call.granted(lock);
@@ -266,6 +268,8 @@ export class ClientProcess {
     const { counts } = this.#run;
     if (event.type === 'node-joined' && event.quarantineMs > 0) counts.quarantines += 1;
     if (event.type === 'extended') counts.extensions += 1;
+    if (event.type === 'permits-differ')
+      broke(this.#run, 'false-alarm', `${this.name}: ${event.type}`);
     if ('token' in event) this.record.received(event);
   }
 

@@ -1,0 +1,59 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, it } from '@jest/globals';
+import type { Redlock } from '../../lib/core/redlock.ts';
+import { CriticalSection } from '../nest/support/critical-section.ts';
+import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
+import { redisNodes, useRedlocks } from '../support/use-redlocks.ts';
+
+const PERMITS = 4;
+const CALLS = 20;
+
+const openRedlock = useRedlocks();
+const servers = useRedisServers(3);
+
+/** Services as in several processes, each with connections of its own. */
+async function openServices(keyPrefix: string): Promise<Redlock[]> {
+  const services: Redlock[] = [];
+  for (let count = 0; count < 3; count += 1)
+    services.push(await openRedlock(redisNodes(servers), { keyPrefix, wait: '1m' }));
+  return services;
+}
+
+describe('permits on real servers', () => {
+  it('let so many calls of all processes in at once, each of which comes to its turn', async () => {
+    const services = await openServices('permits-busy:');
+    const section = new CriticalSection();
+    const tokens = new Map<number | undefined, number[]>();
+    const calls = services.flatMap((redlock) =>
+      Array.from({ length: CALLS }, () =>
+        redlock.withLock(
+          'api',
+          async ({ slot, token }) => {
+            tokens.set(slot, [...(tokens.get(slot) ?? []), token.value]);
+            await section.visit();
+          },
+          { permits: PERMITS },
+        ),
+      ),
+    );
+    await Promise.all(calls);
+    expect([section.entered, section.mostInside]).toEqual([3 * CALLS, PERMITS]);
+    for (const [slot, values] of tokens)
+      expect([slot, values]).toEqual([slot, values.toSorted((one, other) => one - other)]);
+  });
+
+  it('give a slot to who waits as soon as it is free, whichever it is', async () => {
+    const [holder, waiting] = (await openServices('permits-turn:')) as [Redlock, Redlock];
+    const options = { permits: PERMITS, wait: 0 };
+    const locks = [];
+    for (let taken = 0; taken < PERMITS; taken += 1)
+      locks.push(await holder.acquire('api', options));
+    expect(await waiting.tryAcquire('api', { permits: PERMITS })).toBeNull();
+    for (const lock of locks) {
+      const granted = waiting.acquire('api', { permits: PERMITS });
+      await sleep(20);
+      await lock.release();
+      expect((await granted).slot).toBe(lock.slot);
+    }
+  });
+});
