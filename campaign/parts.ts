@@ -8,6 +8,7 @@ import { CONTROLS } from './faults/controls.ts';
 import { SCHEDULES as FAULTS } from './faults/schedules/index.ts';
 import { PLAYS as LEADER } from './leader/plays.ts';
 import { chosen, type PartOptions } from './part-options.ts';
+import { PLAYS as PERMITS } from './permits/plays.ts';
 
 type Command = readonly string[];
 
@@ -141,6 +142,15 @@ export const PARTS: readonly Part[] = [
     what: 'five processes, whose leader is killed, frozen, cut off, blocked and shut down, and broken ones that the same judge has to notice',
     pieces: LEADER,
     commands: program('campaign/leader/main.ts'),
+  },
+  {
+    name: 'permits',
+    what: 'a key with permits, wanted by 32 processes, and the semaphore of a library whose excess the same judge has to notice',
+    pieces: PERMITS,
+    commands: (options) => [
+      [...NPM_CI, 'bench/peers'],
+      ...program('campaign/permits/main.ts')(options),
+    ],
   },
   {
     name: 'versions',
