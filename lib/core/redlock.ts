@@ -276,8 +276,10 @@ export class Redlock {
     this.#arrivals += 1;
     const caller = options?.[CALLED_BY];
     const call: Call = { keys, settings, caller, arrival: this.#arrivals, isInside };
-    const Kind = permits === undefined ? Acquisition : PermitAcquisition;
-    const acquisition = new Kind(this.#shared, call);
+    const acquisition =
+      permits === undefined
+        ? new Acquisition(this.#shared, call)
+        : new PermitAcquisition(this.#shared, call);
     if (signal !== undefined) cancelOnAbort(signal, call);
     this.#calls.add(call);
     let lock: HeldLock | undefined;

@@ -1,7 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
+import pg from 'pg';
+import type { LockNode } from '../../lib/core/nodes/lock-node.ts';
 import type { Redlock } from '../../lib/core/redlock.ts';
+import { postgresNode } from '../../lib/postgres/index.ts';
 import { CriticalSection } from '../nest/support/critical-section.ts';
+import { usePostgres } from '../support/databases/use-databases.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { redisNodes, useRedlocks } from '../support/use-redlocks.ts';
 
@@ -10,16 +14,25 @@ const CALLS = 20;
 
 const openRedlock = useRedlocks();
 const servers = useRedisServers(3);
+const database = usePostgres((pool) => pool.query(postgresNode(pool).ddl()));
 
-/** Services as in several processes, each with connections of its own. */
-async function openServices(keyPrefix: string): Promise<Redlock[]> {
-  const services: Redlock[] = [];
-  for (let count = 0; count < 3; count += 1)
-    services.push(await openRedlock(redisNodes(servers), { keyPrefix, wait: '1m' }));
-  return services;
-}
+const NODES: Readonly<Record<string, () => LockNode[]>> = {
+  'three Redis servers': () => redisNodes(servers),
+  PostgreSQL: () => {
+    const listen = () => new pg.Client({ connectionString: database.url });
+    return [postgresNode(database.pool, { listen }) as LockNode];
+  },
+};
 
-describe('permits on real servers', () => {
+describe.each(Object.entries(NODES))('permits on %s', (_, nodesOf) => {
+  /** Services as in several processes, each with connections of its own. */
+  async function openServices(keyPrefix: string): Promise<Redlock[]> {
+    const services: Redlock[] = [];
+    for (let count = 0; count < 3; count += 1)
+      services.push(await openRedlock(nodesOf(), { keyPrefix, wait: '1m' }));
+    return services;
+  }
+
   it('let so many calls of all processes in at once, each of which comes to its turn', async () => {
     const services = await openServices('permits-busy:');
     const section = new CriticalSection();

@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { Fenced, FencingToken, LockService, fencingToken } from '../../lib/index.ts';
 import { closeAll, startModule } from './support/applications.ts';
 import { Gate } from './support/critical-section.ts';
+import { Recorder } from './support/recorder.ts';
 
 @Injectable()
 class Api {
@@ -39,6 +40,22 @@ describe('a method under @Fenced with permits', () => {
     expect(new Set(slots)).toEqual(new Set([0, 1]));
     expect(new Set(claims.flat())).toEqual(new Set(['api:maps#slot:0', 'api:maps#slot:1']));
     expect(claims).toEqual(api.tokens.map(({ keys }) => keys));
+  });
+
+  it('says in the log, with its name, that somebody locks its key without permits', async () => {
+    const recorder = new Recorder();
+    const module = await startModule(
+      { providers: [Api] },
+      { fence: { claim: async () => undefined } },
+    );
+    module.useLogger(recorder);
+    const api = module.get(Api);
+    await api.locks.withLock('api:maps', () => undefined);
+    await api.call('maps', () => undefined);
+    await recorder.said('permits');
+    expect(recorder.warnings).toMatch(
+      /^warn Api\.call: Key "api:maps" has 2 permits here, and .*$/,
+    );
   });
 
   it('does not run for several keys', async () => {

@@ -185,6 +185,34 @@ describe('a key with permits', () => {
     expect(Math.max(...waitsMs)).toBeLessThan(100);
   });
 
+  it('gives each of 32 processes its share, and leaves no slot idle for long', async () => {
+    const cluster = await newCluster();
+    const [processes, permits, holdMs, durationMs] = [32, 5, 20, 1_500];
+    const grants = Array.from({ length: processes }, () => 0);
+    let isOver = false;
+    const rounds: Promise<void>[] = [];
+    for (const index of grants.keys()) {
+      const { redlock } = await cluster.process({ wait: '1m' });
+      const round = async () => {
+        while (!isOver) {
+          const lock = await redlock.acquire('api', { permits });
+          grants[index]! += 1;
+          await new Promise<void>((resolve) => cluster.environment.timers.set(resolve, holdMs));
+          void lock.release();
+        }
+      };
+      rounds.push(round());
+    }
+    await cluster.advance(durationMs);
+    isOver = true;
+    await cluster.settle(Promise.all(rounds));
+    const sum = grants.reduce((total, count) => total + count, 0);
+    const squares = grants.reduce((total, count) => total + count ** 2, 0);
+    // Jain's index, and what there would be without a way between servers and processes.
+    expect(sum ** 2 / (processes * squares)).toBeGreaterThan(0.95);
+    expect(sum).toBeGreaterThan((0.7 * permits * durationMs) / holdMs);
+  });
+
   it('leaves nothing behind at the servers when nobody holds or waits any more', async () => {
     const cluster = await newCluster();
     const holder = await cluster.process();
