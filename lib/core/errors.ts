@@ -76,7 +76,7 @@ export abstract class RedlockError extends Error {
 
 /** The fields of all classes; what an error does not have is undefined, and so not written. */
 const IN_JSON =
-  'name code message keys where key token currentToken reason option waitedMs holderRemainingMs isHeldHere process revoked quorum nodeCount causes';
+  'name code message keys where key token currentToken reason option waitedMs holderRemainingMs isHeldHere isOvertaken process revoked quorum nodeCount causes';
 
 /**
  * Whether `error` is one of this package, also when it comes from another copy of it.
@@ -108,6 +108,8 @@ export class LockBusyError extends RedlockError {
     readonly process?: string,
     /** The number of permits of the key, which are all taken; undefined where it has one holder. */
     permits?: number,
+    /** A newer call has the key, or waits for it (`onBusy: 'replace'`): do not repeat this one. */
+    readonly isOvertaken?: true,
   ) {
     const holder = isHeldHere
       ? 'this process (by another call, or for lack of a release)'
@@ -118,8 +120,11 @@ export class LockBusyError extends RedlockError {
       permits === undefined
         ? `Lock ${quoteKeys(keys)} is held by ${holder}${expiry}`
         : `None of the ${permits} permits of ${quoteKeys(keys)} could be had in time${leftMs >= 0 ? `; the next one expires in ${leftMs} ms unless it is renewed` : ''}`;
+    const waited = `Waited ${Math.round(waitedMs)} ms`;
     super(
-      `${found}. Waited ${Math.round(waitedMs)} ms. Try again later, wait longer (such as wait: '5s'), or skip (tryAcquire, onBusy: 'skip').`,
+      isOvertaken
+        ? `Lock ${quoteKeys(keys)} goes to a newer call (onBusy: 'replace'). ${waited}, and nothing ran. Do not repeat this call: it is out of date.`
+        : `${found}. ${waited}. Try again later, wait longer (such as wait: '5s'), or skip (tryAcquire, onBusy: 'skip').`,
       keys,
     );
   }
@@ -156,7 +161,7 @@ export class QuorumUnavailableError extends RedlockError {
 
 /** The reason why a held lock ended before its release. */
 export type LockLossReason =
-  'expired' | 'suspended' | 'overdue' | 'taken' | 'revoked' | 'closed' | 'short';
+  'expired' | 'suspended' | 'overdue' | 'taken' | 'revoked' | 'replaced' | 'closed' | 'short';
 
 /**
  * The lock was lost, or (reason `short`) too little time is left of it. After a loss, work may overlap with a newer holder's:
@@ -170,7 +175,7 @@ export class LockLostError extends RedlockError {
     /**
      * `expired`: was not renewed in time; `suspended`: the operating system was suspended for longer than the lock was
      * valid; `overdue`: was held for `maxHold`; `taken`: most servers no longer have it; `revoked`: somebody took it
-     * away; `closed`: shut down; `short`: `ensure` asked for more time than is left (the lock itself is still held).
+     * away; `replaced`: a newer call took it (`onBusy: 'replace'`); `closed`: shut down; `short`: `ensure` asked for more time than is left (the lock itself is still held).
      */
     readonly reason: LockLossReason,
     /** The token of the lost lock. */
@@ -211,6 +216,7 @@ const LOSS: Record<LockLossReason, string> = {
   overdue: "'maxHold' was over, so it is no longer renewed",
   taken: 'too few servers still have it',
   revoked: 'it was revoked ',
+  replaced: "a newer call replaces this one (onBusy: 'replace')",
   closed: "the application shut down, and 'shutdownTimeout' was over",
   short: 'less time is left than the next step needs',
 };

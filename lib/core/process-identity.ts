@@ -58,6 +58,18 @@ export function revokedText(value: string | null | undefined): string | undefine
   return value?.startsWith(REVOKED) ? printable(value.slice(REVOKED.length)) : undefined;
 }
 
+/** What stands in place of a holder that a newer call replaced: that holder follows. RELEASE knows it by the same words. */
+const REPLACED = `${REVOKED}by a newer call, in place of `;
+
+export function replacedValue(holder: string): string {
+  return REPLACED + holder;
+}
+
+/** The holder that was replaced; undefined where the value is no word of {@link replacedValue}. */
+export function replacedHolder(value: string): string | undefined {
+  return value.startsWith(REPLACED) ? value.slice(REPLACED.length) : undefined;
+}
+
 /** The value that says by whom and why a lock was revoked. */
 export function revokedValue(by: unknown, reason: unknown): string {
   return `${REVOKED}by ${printable(by ?? 'somebody')}: ${printable(reason ?? 'no reason given')}`;

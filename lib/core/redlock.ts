@@ -27,10 +27,11 @@ import type { CallRules, ResolvedAcquire, ResolvedOptions } from './options/reso
 import { systemEnvironment } from './system-environment.ts';
 import { Floors } from './voting/floors.ts';
 import { PermitNumbers } from './voting/permit-numbers.ts';
-import { Acquisition, type SharedByCallers } from './waiting/acquisition.ts';
-import { Admission } from './waiting/admission.ts';
+import { Acquisition } from './waiting/acquisition.ts';
+import { Admission, type SharedByCallers } from './waiting/admission.ts';
 import { Keys } from './waiting/keys.ts';
-import { KnownProcesses } from './waiting/known-processes.ts';
+import { replacesOne } from './waiting/replacement.ts';
+import { KnownProcesses } from './voting/known-processes.ts';
 import { PermitAcquisition } from './waiting/permit-acquisition.ts';
 import { cancel, cancelOnAbort, ignoreAbort, type Call } from './waiting/call.ts';
 
@@ -273,9 +274,12 @@ export class Redlock {
     const locked = permits === undefined ? keys : [slotKey(keys[0]!, permits - 1)];
     const refusal = this.#nodes.refusal(locked);
     if (refusal !== undefined) throw refusedKeys(refusal, quoteKeys(keys));
+    if (settings.replaces && keys.length > 1) throw replacesOne(keys);
     this.#arrivals += 1;
     const caller = options?.[CALLED_BY];
-    const call: Call = { keys, settings, caller, arrival: this.#arrivals, isInside };
+    // The newest of those that replace others goes first.
+    const arrival = settings.replaces ? -this.#arrivals : this.#arrivals;
+    const call: Call = { keys, settings, caller, arrival, isInside };
     const acquisition =
       permits === undefined
         ? new Acquisition(this.#shared, call)

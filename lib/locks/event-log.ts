@@ -107,6 +107,8 @@ function shownNodes({ nodes, quorum }: Configuration): string {
 function warningOf(event: LockEvent): string | undefined {
   switch (event.type) {
     case 'lost':
+      // The ordinary end of a call with `onBusy: 'replace'`.
+      return event.error.reason === 'replaced' ? undefined : event.error.message;
     case 'stale':
       return event.error.message;
     case 'held-long':

@@ -134,7 +134,7 @@ export class LockService {
   }
 
   /**
-   * Takes a lock away: its holder finds out at its next renewal, after a third of its ttl at most, and its `LockLostError`
+   * Takes a lock away: its holder finds out at its next renewal at the latest, after a third of its ttl, and its `LockLostError`
    * (reason `revoked`) says by whom and why. Others get the key when the lock expires, so no two have it at once. Resolves
    * once a quorum of servers knows; where nobody holds the key, nothing is done.
    *

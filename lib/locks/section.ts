@@ -97,6 +97,7 @@ export class FenceClaims {
       isWaiting = false;
       const refusal = await this.#claim(fence, lock, options.signal);
       if (!refusal) return work(lock);
+      redlock.raiseFloor(refusal.keys, Number(refusal.currentToken));
       const isFinal = isJoined || refusals.some(({ key }) => key === refusal.key);
       if (isFinal || !isCurable(refusal, options, redlock.options)) throw refusal;
       // The lock is released before the next try.
@@ -106,8 +107,6 @@ export class FenceClaims {
     try {
       let result: Result | undefined;
       for (let tries = 0; tries <= refusals.length; tries += 1) {
-        const last = refusals.at(-1);
-        if (last) redlock.raiseFloor(last.keys, Number(last.currentToken));
         isWaiting = true;
         result = await redlock.withLock(keys, claimThen, options, OF_SECTION);
       }
@@ -181,7 +180,8 @@ function isCurable(
   section: SectionOptions,
   options: ResolvedOptions,
 ): boolean {
-  if (options.tokenSource) return false;
+  // Its number would be above that of a newer call.
+  if (options.tokenSource || section.onBusy === 'replace') return false;
   if (resolveAcquire(options, section, OF_SECTION).minHoldMs > 0) return false;
   return Number(currentToken) < Date.now() * 1_000 + DAY_MICROS;
 }

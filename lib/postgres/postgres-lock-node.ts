@@ -165,11 +165,9 @@ export class PostgresLockNode implements PostgresNode {
   }
 
   revoke(request: port.RevokeRequest, settle: (reply: port.RevokeReply) => void): void {
-    const { names, holder, value, leastMs } = request;
-    this.#ask(
-      { do: 'revoke', locks: names.locks, holder, value, leastMs: Math.ceil(leastMs) },
-      settle,
-    );
+    const { names, holder, value, leastMs, floor } = request;
+    const word = { locks: names.locks, holder, value, leastMs: Math.ceil(leastMs), floor };
+    this.#ask({ do: 'revoke', ...word }, settle);
   }
 
   list(request: port.ListRequest, settle: (reply: port.ListReply) => void): void {
@@ -214,7 +212,7 @@ export class PostgresLockNode implements PostgresNode {
 
   #heard(payload: string): void {
     // Anyone may notify of anything.
-    const [, keptMs, lockName] = /^(\d{1,6}) (.+)$/s.exec(payload) ?? [];
+    const [, keptMs, lockName] = /^(-1|\d{1,6}) (.+)$/s.exec(payload) ?? [];
     if (lockName !== undefined) this.#service?.listener.turn(lockName, Number(keptMs));
   }
 

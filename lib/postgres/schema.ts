@@ -163,20 +163,28 @@ BEGIN
 END
 $redlock$;`;
 
-const REVOKE = `-- Puts a word in place of a holder: the lock stays taken, and its holder finds out.
+const REVOKE = `-- Puts a word in place of a holder: the lock stays taken, and its holder is notified.
 CREATE OR REPLACE FUNCTION redlock_v1_revoke(called jsonb) RETURNS jsonb LANGUAGE plpgsql AS $redlock$
 DECLARE
+  floor constant bigint := called->>'floor';
+  now_micros constant bigint := extract(epoch FROM clock_timestamp()) * 1000000;
   l redlock_lease;
 BEGIN
   SELECT * INTO l FROM redlock_lease WHERE resource = called->'locks'->>0 FOR UPDATE SKIP LOCKED;
   IF NOT FOUND AND EXISTS (SELECT FROM redlock_lease WHERE resource = called->'locks'->>0) THEN RETURN NULL; END IF;
-  IF l.holder IS DISTINCT FROM called->>'holder' OR l.valid_until <= clock_timestamp() THEN
+  IF l.holder IS NULL OR l.valid_until <= clock_timestamp()
+    OR l.holder <> called->>'holder' AND (floor IS NULL OR l.holder <> called->>'value') THEN
     RETURN '{"kind": "revoked", "remainingMs": null}';
   END IF;
   IF NOT isfinite(l.valid_until) OR l.token = 0 THEN
     RETURN jsonb_build_object('kind', 'failed', 'nothingWritten', true, 'reason', 'error', 'message', 'WRONGTYPE ' || l.resource || ' holds data that is no lock');
   END IF;
-  UPDATE redlock_lease SET holder = called->>'value',
+  IF floor < l.token THEN RETURN jsonb_build_object('kind', 'outnumbered', 'limit', l.token); END IF;
+  IF floor > greatest(now_micros + 86400000000, l.token + 1000000) THEN
+    RETURN jsonb_build_object('kind', 'outnumbered', 'limit', greatest(now_micros, l.token));
+  END IF;
+  PERFORM pg_notify('redlock_' || left(called->>'holder', 8), '-1 ' || l.resource);
+  UPDATE redlock_lease SET holder = called->>'value', token = coalesce(floor, token), previous = coalesce(floor, previous),
     valid_until = greatest(valid_until, clock_timestamp() + (called->>'leastMs')::integer * interval '1 millisecond')
     WHERE resource = l.resource RETURNING * INTO l;
   RETURN jsonb_build_object('kind', 'revoked', 'remainingMs', redlock_v1_left(l.valid_until));

@@ -171,7 +171,8 @@ BEGIN
   FOR freed IN SELECT jsonb_array_elements_text(called->'locks') LOOP
     SELECT * INTO l FROM redlock_lease WHERE resource = freed FOR UPDATE SKIP LOCKED;
     IF NOT FOUND AND EXISTS (SELECT FROM redlock_lease WHERE resource = freed) THEN RETURN NULL; END IF;
-    is_mine := l.valid_until > clock_timestamp() AND (l.holder = me OR leaves AND l.holder = '#' || process);
+    is_mine := l.valid_until > clock_timestamp() AND (l.holder IN (me, 'revoked:by a newer call, in place of ' || me)
+      OR leaves AND l.holder = '#' || process);
     IF called->'keepMs' IS NOT NULL THEN
       UPDATE redlock_lease SET valid_until = least(valid_until, clock_timestamp() + (called->>'keepMs')::integer * interval '1 millisecond')
         WHERE resource = freed AND is_mine;

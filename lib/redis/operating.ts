@@ -6,21 +6,31 @@ import { parseRevokeReply } from './commands/replies.ts';
 import type { RedisConnection } from './connection/redis-connection.ts';
 import { defineScript } from './scripts.ts';
 
-// These commands are for people: no vote depends on any of this.
-
 export const REVOKE = defineScript(`
--- REVOKE: put a value in place of o; the lock stays taken as long as it would be, and at least for leastMs.
+-- REVOKE: put a value in place of o; the lock stays taken as long as it would be, and at least for leastMs. Its process is notified.
 -- KEYS: lock floor
--- ARGV: holder o, value "revoked:...", leastMs
--- Returns ms for which it stays taken; false: the lock has not this holder, and nothing was written;
+-- ARGV: holder o, value "revoked:...", leastMs, channel of its process, c (16 digits; the new floor, or '' for none)
+-- Returns ms for which it stays taken; otherwise nothing was written:
+--   false: the lock has not this holder, nor, with c, this value;
+--   {-1, limit}: c is below the floor, or more than a day ahead; a number above limit is neither;
 --   error WRONGTYPE: the lock's name holds other data, which is kept. A vote writes a TTL, and a floor.
-local call, lock = redis.call, KEYS[1]
-if call('GET', lock) ~= ARGV[1] then return false end
-local left, least = call('PTTL', lock), tonumber(ARGV[3])
-if left == -1 or call('EXISTS', KEYS[2]) == 0 then
+local call, lock, A = redis.call, KEYS[1], ARGV
+local value, c = call('GET', lock), tonumber(A[5])
+if value ~= A[1] and not (c and value == A[2]) then return false end
+local left, least, floor = call('PTTL', lock), tonumber(A[3]), call('GET', KEYS[2])
+if left == -1 or not floor then
   return redis.error_reply('WRONGTYPE ' .. lock .. ' holds data that is no lock')
 end
-call('SET', lock, ARGV[2], 'KEEPTTL')
+if c then
+  local F, time = tonumber(string.sub(floor, 1, 16)), call('TIME')
+  local now = time[1] * 1000000 + time[2]
+  if c < F then return {-1, string.format('%.0f', F)} end
+  if c > math.max(now + 86400000000, F + 1000000) then return {-1, string.format('%.0f', math.max(now, F))} end
+  -- The life of the floor suits the holder, whose number it replaces. Where this one ends early, an older call may be granted.
+  call('SET', KEYS[2], A[5] .. ' ' .. A[5], 'KEEPTTL')
+end
+call('SET', lock, A[2], 'KEEPTTL')
+redis.pcall('PUBLISH', A[4], '-1 ' .. lock)
 if left >= least then return left end
 call('PEXPIRE', lock, least)
 return least
@@ -32,10 +42,11 @@ const MOST_SCANS = 2_000;
 
 export async function revokeLock(
   connection: RedisConnection,
-  { names, holder, value, leastMs }: port.RevokeRequest,
+  { names, holder, value, leastMs, channel, floor }: port.RevokeRequest,
 ): Promise<port.RevokeReply> {
-  const [lock = '', floor = ''] = names.pairs;
-  const words = [REVOKE.text, 2, lock, floor, holder, value, Math.ceil(leastMs)];
+  const digits = floor === undefined ? '' : String(floor).padStart(16, '0');
+  const values = [holder, value, Math.ceil(leastMs), channel, digits];
+  const words = [REVOKE.text, 2, ...names.pairs.slice(0, 2), ...values];
   return parseRevokeReply(await connection.ask('eval', ...words));
 }
 

@@ -189,7 +189,7 @@ export class RedisLockNode implements port.LockNode {
 
   #heard(text: string): void {
     // Anyone may publish anything.
-    const [, keptMs, lockName] = /^(\d{1,6}) (.+)$/s.exec(text) ?? [];
+    const [, keptMs, lockName] = /^(-1|\d{1,6}) (.+)$/s.exec(text) ?? [];
     if (lockName !== undefined) this.#service?.listener.turn(lockName, Number(keptMs));
   }
 

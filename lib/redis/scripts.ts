@@ -212,7 +212,7 @@ end`;
 
 /** End an attempt or a held lock, where the holder still has it, and hand it to the process that waits longest. */
 export const RELEASE_TEXT = `
--- RELEASE: delete the locks that are still held by o, or kept for it.
+-- RELEASE: delete the locks that are still held by o, or kept for it, or taken from it by a newer call.
 -- A service that passes on a lock which was held stands in no line for it any more, whichever servers granted it.
 -- KEYS: lock1 [lock2 ...] of a lock that was held; lock1 floor1 [lock2 floor2 ...] of an abandoned attempt
 -- ARGV: holder o, granted (1 = was held; 0 = abandoned, its ballot is forgotten), pass (1 = it is the turn of the next in line;
@@ -225,7 +225,7 @@ local mark = string.sub(string.match(holder, '^#?(.*)'), 1, 8)
 local leaves, keep, deleted = granted == '1' and pass == '1', tonumber(string.match(pass, '^keep (%d+)')), 0
 for i = 1, #K, granted == '1' and 1 or 2 do
   local queue, value = K[i] .. '#queue', call('GET', K[i])
-  local isOwn = value == holder or leaves and value == '#' .. mark
+  local isOwn = value == holder or leaves and value == '#' .. mark or value == 'revoked:by a newer call, in place of ' .. holder
   if keep then
     if isOwn and call('PTTL', K[i]) > keep then call('PEXPIRE', K[i], keep) end
     isOwn = false

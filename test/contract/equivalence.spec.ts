@@ -25,6 +25,7 @@ const THAT_MATTER = [
   'lost',
   'released',
   'revoked',
+  'outnumbered',
   'waiting',
   'inspected',
 ];

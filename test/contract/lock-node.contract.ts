@@ -7,6 +7,7 @@ import { gateChecks } from './checks/gate-checks.ts';
 import { joinChecks } from './checks/join-checks.ts';
 import { multiKeyChecks } from './checks/multi-key-checks.ts';
 import { releaseChecks } from './checks/release-checks.ts';
+import { replaceChecks } from './checks/replace-checks.ts';
 import { waitChecks } from './checks/wait-checks.ts';
 import type { Capability, ContractCheck, ContractHarness } from './contract-harness.ts';
 
@@ -21,6 +22,7 @@ export const contractChecks: readonly ContractCheck[] = [
   ...gateChecks,
   ...connectionChecks,
   ...waitChecks,
+  ...replaceChecks,
 ];
 
 /**

@@ -43,6 +43,7 @@ export type RandomCommand =
       readonly keys: string[];
       readonly holder: string;
       readonly leastMs: number;
+      readonly floor: number | undefined;
     }
   | { readonly kind: 'inspect' | 'deleteLock' | 'deleteFloor'; readonly keys: string[] }
   | { readonly kind: 'unguard' | 'flush' | 'join' | 'otherRetention' };
@@ -80,8 +81,11 @@ export function randomCommands(seed: number, count: number, base: number): Rando
     if (chance < 0.8) return { kind: 'wait', keys: [pick(KEYS)], holder, ticket };
     if (chance < 0.82) return { kind: 'giveBack', keys: vote.keys, holder };
     if (chance < 0.84) return { kind: 'inspect', keys: vote.keys };
-    if (chance < 0.86)
-      return { kind: 'revoke', keys: [pick(KEYS)], holder, leastMs: vote.ttlMs / 2 };
+    if (chance < 0.89) {
+      // A newer call has a number; people have none.
+      const floor = chance < 0.845 ? undefined : vote.ballot;
+      return { kind: 'revoke', keys: [pick(KEYS)], holder, leastMs: vote.ttlMs / 2, floor };
+    }
     if (chance < 0.93) return { kind: 'deleteLock', keys: [pick(KEYS)] };
     if (chance < 0.96) return { kind: 'deleteFloor', keys: [pick(KEYS)] };
     if (chance < 0.97) return { kind: 'unguard' };
@@ -152,7 +156,7 @@ export async function perform(
     case 'giveBack':
       return client.release(names as LockNames, `#${command.holder}`);
     case 'revoke':
-      return client.revoke(names as LockNames, command.holder, command.leastMs);
+      return client.revoke(names as LockNames, command.holder, command.leastMs, command.floor);
     case 'inspect':
       return client.inspect(names as LockNames);
     case 'deleteLock':
@@ -178,6 +182,7 @@ export function withoutClocks(reply: unknown): Record<string, unknown> | null {
     remainingMs,
     freeInMs: _freeInMs,
     floor,
+    limit: _limit,
     message: _message,
     server: _server,
     ...rest

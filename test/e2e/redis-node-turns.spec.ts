@@ -43,7 +43,7 @@ async function lockAndRelease(): Promise<void> {
 describe('a node that listens for turns', () => {
   it('hears of each, and of nothing else that is published there', async () => {
     await waiter.listen(CHANNEL);
-    for (const message of ['', '0', '0 ', 'x lock:a', '-1 lock:a', '99999999 lock:a'])
+    for (const message of ['', '0', '0 ', 'x lock:a', '-2 lock:a', '99999999 lock:a'])
       await admin.publish(CHANNEL, message);
     await admin.publish(CHANNEL, '40 lock:with a blank');
     await lockAndRelease();

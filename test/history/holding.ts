@@ -103,7 +103,8 @@ function add(draft: Draft, event: HolderEvent): void {
 
 function endOf({ validUntil, released, lost }: Draft): number {
   // Holder itself knows of less time after a suspend.
-  const lostAt = lost === undefined || lost.reason === 'expired' ? Infinity : lost.at;
+  const hasTimeLeft = lost?.reason === 'expired' || lost?.reason === 'replaced';
+  const lostAt = lost === undefined || hasTimeLeft ? Infinity : lost.at;
   return Math.min(validUntil, released?.at ?? Infinity, lostAt);
 }
 

@@ -32,6 +32,7 @@ describe('The shipped core in simulated processes, networks, servers and clocks'
       reballots: result.counts.reballots,
       turns: result.counts.jointMessages,
       permits: result.counts.jointMessages,
+      replacers: Math.min(result.counts.losses, result.counts.busy),
       failover: result.counts.quarantines,
     };
     expect(aimed[family]).toBeGreaterThan(5 * seeds);

@@ -14,6 +14,7 @@ import type {
   ReleaseRequest,
   WaitReply,
 } from '../../lib/core/nodes/lock-node.ts';
+import { replacedValue } from '../../lib/core/process-identity.ts';
 import { eventually } from './eventually.ts';
 import { joinRequest } from './join-request.ts';
 
@@ -115,8 +116,10 @@ export class NodeDriver implements LockNodeListener {
     });
   }
 
-  revoke(names: LockNames, holder: string, leastMs = 0): Promise<RevokeReply> {
-    const request = { names, holder, value: 'revoked:{"by":"a test"}', leastMs };
+  revoke(names: LockNames, holder: string, leastMs = 0, floor?: number): Promise<RevokeReply> {
+    const value = floor === undefined ? 'revoked:{"by":"a test"}' : replacedValue(holder);
+    const channel = `turns:${holder.slice(0, 8)}`;
+    const request = { names, holder, value, leastMs, channel, floor };
     return this.ask((settle) => this.node.revoke(request, settle));
   }
 

@@ -39,6 +39,11 @@ export class Accepted {
     return 1;
   }
 
+  @Fenced('job', { onBusy: 'replace' })
+  async replacing(): Promise<number> {
+    return 1;
+  }
+
   @Fenced('job', { onBusy: 'throw' })
   async throwing(): Promise<number> {
     return 1;

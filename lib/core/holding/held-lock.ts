@@ -163,8 +163,10 @@ export class HeldLock implements KeyLock {
     const isTimeLeft = reason !== 'taken' && reason !== 'closed';
     const keepMs = isTimeLeft ? this.#lease.validUntilMs - nowMs : 0;
     const mustKeepMs = wasGiven ? this.grant.startedAtMs + settings.minHoldMs - nowMs : 0;
-    if (keepMs > 0) this.#keepFor(keepMs);
-    else if (reason === 'closed' && mustKeepMs > 0) {
+    if (keepMs > 0) {
+      this.#keepFor(keepMs);
+      this.#lease.stopWatching();
+    } else if (reason === 'closed' && mustKeepMs > 0) {
       this.#expireIn(mustKeepMs);
       this.#free(false);
     } else this.#free(true);

@@ -5,7 +5,7 @@ import { NodeNames } from '../nodes/node-names.ts';
 import { NOT_GRANTED_HERE } from '../nodes/node-session.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import { inSeconds } from '../options/duration.ts';
-import { revokedText } from '../process-identity.ts';
+import { replacedValue, revokedText } from '../process-identity.ts';
 import { driftMs, validityEndMs, VoteRound } from '../voting/vote-round.ts';
 import type { KeyLock } from './key-lock.ts';
 
@@ -93,6 +93,12 @@ export class Lease extends Deadline {
     for (const extension of this.#open) extension.cancel();
   }
 
+  /** The keys are kept for a time of their own, so nothing is left to watch. */
+  stopWatching(): void {
+    this.stopExtending();
+    this.#nodes.alarms.cancel(this);
+  }
+
   /** Asks all nodes once to extend the lock. Never rejects. */
   async extendNow(): Promise<VoteRound> {
     const { call, grant } = this.#lock;
@@ -145,8 +151,6 @@ export class Lease extends Deadline {
   /** Ends the lock when its `maxHold` is over, and says so; a timer may be late. */
   noticeOverdue(nowMs: number): boolean {
     if (nowMs < (this.#overdueAtMs ?? Number.POSITIVE_INFINITY)) return false;
-    // The keys are kept for a time of their own, so nothing is left to watch.
-    this.#nodes.alarms.cancel(this);
     this.#lock.lost('overdue', []);
     return true;
   }
@@ -211,8 +215,10 @@ export class Lease extends Deadline {
     // A late answer never brings a validity back that has ended.
     if (nowMs >= this.validUntilMs) this.validityEnded(round.causes());
     else if (decision === 'taken') {
-      const revoked = revokedText(round.votes.revoked);
-      this.#lock.lost(revoked === undefined ? 'taken' : 'revoked', round.causes(), revoked);
+      const { revoked } = round.votes;
+      if (revoked === replacedValue(this.#lock.grant.holder)) this.#lock.lost('replaced', []);
+      else if (revoked === undefined) this.#lock.lost('taken', round.causes());
+      else this.#lock.lost('revoked', round.causes(), revokedText(revoked));
     } else if (decision === 'extended') {
       const newMs = validityEndMs(round.startedAtMs, ttlMs, options.driftFactor);
       this.validUntilMs = Math.max(this.validUntilMs, newMs);

@@ -30,7 +30,7 @@ export interface LockNode {
   flush(): void;
   inspect(request: InspectRequest, settle: (reply: InspectReply) => void): void;
   /**
-   * Puts a value in place of the holder, where the lock has this one: it stays taken, and its holder finds out. Data that no vote
+   * Puts a value in place of the holder, where the lock has this one: it stays taken, and its holder is notified. Data that no vote
    * wrote are refused, and kept.
    */
   revoke(request: RevokeRequest, settle: (reply: RevokeReply) => void): void;
@@ -72,7 +72,10 @@ export interface LockNodeListener {
   stalled?(): void;
   /** Data arrived after a silence. */
   spoke?(): void;
-  /** The server keeps a free lock: for this process, or, with `keptMs`, for another one for so long, and this one is behind it. */
+  /**
+   * The server keeps a free lock: for this process, or, with `keptMs`, for another one for so long, and this one is behind it.
+   * Below 0: this process may have lost the lock that it holds.
+   */
   turn(lockName: string, keptMs: number): void;
   /** Turns are received from now on; those before are unknown. */
   listening(): void;
@@ -259,11 +262,18 @@ export interface RevokeRequest {
   readonly value: string;
   /** The least time for which the lock stays taken, ms. */
   readonly leastMs: number;
+  /** The channel on which the process of the holder may hear of it. */
+  readonly channel: string;
+  /** Becomes the floor of the key, so that no call is granted whose number is not above it. Then the value may be there already. */
+  readonly floor?: number;
 }
 
 export type RevokeReply =
   /** `remainingMs`: for how long the lock stays taken; `null`: it had not this holder, and nothing was written. */
-  { readonly kind: 'revoked'; readonly remainingMs: number | null } | NodeFailure;
+  | { readonly kind: 'revoked'; readonly remainingMs: number | null }
+  /** The floor that was asked for is below that of the key, or more than a day ahead: one above `limit` is neither. */
+  | { readonly kind: 'outnumbered'; readonly limit: number }
+  | NodeFailure;
 
 export interface ListRequest {
   readonly keyPrefix: string;

@@ -31,6 +31,11 @@ export class NodeNames implements LockNames {
   }
 }
 
+/** The channel on which nodes notify the service whose holders begin with `mark`. */
+export function channelOf(keyPrefix: string, mark: string): string {
+  return `${keyPrefix}#turns:${mark}`;
+}
+
 /** The beginning that all holders of one service have in common. */
 export function markOf(holder: string): string {
   return holder.slice(0, 8);

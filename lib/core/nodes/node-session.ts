@@ -30,7 +30,7 @@ const FORGETS = `${MUST_JOIN}, and that repeats: its maxmemory-policy evicts key
 export interface NodeSetListener {
   /** A node has begun to vote, or answers again. */
   joined(): void;
-  /** A node keeps a lock for this process, or, with `keptMs`, for another one that this one is behind. */
+  /** See {@link LockNodeListener.turn}. */
   turn(session: NodeSession, lockName: string, keptMs: number): void;
   /** A node reports turns from now on, and may have reported some before. */
   listening(session: NodeSession): void;
@@ -190,11 +190,15 @@ export class NodeSession implements LockNodeListener {
     this.#listener.joined();
   }
 
+  /** Hears from now on what the node has to say to this process, once it has joined. */
+  listen(): void {
+    if (this.state === 'voting') this.node.listen(this.#service.channel);
+  }
+
   /** Stands in line there, once it has joined. */
   wait(request: WaitRequest, settle: (reply: WaitReply) => void): void {
-    if (this.state !== 'voting') return;
-    this.node.listen(this.#service.channel);
-    if (this.votesAtMs > this.#service.clock.nowMs) return;
+    this.listen();
+    if (this.state !== 'voting' || this.votesAtMs > this.#service.clock.nowMs) return;
     this.node.wait(request, settle);
   }
 

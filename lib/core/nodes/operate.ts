@@ -3,7 +3,7 @@ import { RESERVED } from '../options/lock-keys.ts';
 import { revokedValue } from '../process-identity.ts';
 import { askAll, inspectKey, type AskedNodes, type LockInspection } from './inspect.ts';
 import type { ListReply, LockNode, RevokeReply } from './lock-node.ts';
-import { NodeNames } from './node-names.ts';
+import { channelOf, markOf, NodeNames } from './node-names.ts';
 
 const MOST_LOCKS = 10_000;
 const LIST_TIMEOUT_MS = 30_000;
@@ -41,7 +41,8 @@ export async function revokeKey(
   const held = nodes.filter((node) => node.holder === holder);
   // The nodes keep it for as long as the holder could still extend on another one.
   const leastMs = Math.max(...held.map((node) => node.remainingMs));
-  const request = { names, holder, value: revokedValue(by, reason), leastMs };
+  const channel = channelOf(options.keyPrefix, markOf(holder));
+  const request = { names, holder, value: revokedValue(by, reason), leastMs, channel };
   const replies = await askAll<RevokeReply>(asked, (node, settle) => node.revoke(request, settle));
   const times = replies.flatMap((each) =>
     each.kind === 'revoked' ? (each.remainingMs ?? []) : [],

@@ -15,7 +15,7 @@ import type {
   VoteReply,
   VoteRequest,
 } from './lock-node.ts';
-import { NodeNames } from './node-names.ts';
+import { channelOf, NodeNames } from './node-names.ts';
 
 const SLOW_WARNING_PAUSE_MS = 60_000;
 export const MINIMUM_SILENCE_LIMIT_MS = 2_000;
@@ -126,7 +126,7 @@ export abstract class Service {
 
   /** The channel on which nodes say whose turn it is. */
   get channel(): string {
-    return `${this.options.keyPrefix}#turns:${this.mark}`;
+    return channelOf(this.options.keyPrefix, this.mark);
   }
 
   get linkSettings(): LinkSettings & { readonly join: JoinRequest } {

@@ -142,6 +142,13 @@ export interface WithLockOptions extends AcquireOptions {
    * call is a `FencedUsageError`, because it may be other work that a queue shared by callers started in this context.
    */
   readonly nested?: 'join';
+  /**
+   * When the key, one only, has another holder: `'throw'` a `LockBusyError` after `wait`; or `'replace'` it: the newest call wins. The
+   * lock of the holder is lost (`LockLostError` with reason `replaced`), and this call begins when its work has ended, or its lease. A
+   * call that waits and is overtaken by a newer one is a `LockBusyError` with `isOvertaken`. A holder is not replaced before its
+   * `minHold` is over. With `'replace'` the default of `wait` is 2 s more than `ttl`, at least. @default 'throw'
+   */
+  readonly onBusy?: 'throw' | 'replace';
 }
 
 /**

@@ -81,6 +81,8 @@ export interface ResolvedAcquire {
   readonly maxHoldMs: number | undefined;
   /** How many may hold the key at once, each in a slot of its own; undefined: one, which is a plain lock. */
   readonly permits: number | undefined;
+  /** The newest call wins: it takes the key from its holder. */
+  readonly replaces?: true;
 }
 
 /** {@link RedlockOptions} with every default filled in and every relation checked. */
@@ -184,6 +186,7 @@ export const WITH_LOCK_RULES = {
     onLost: choice('throw', 'ignore'),
     release: choice('sent', 'confirmed'),
     nested: choice('join'),
+    onBusy: choice('throw', 'replace'),
   },
 };
 
@@ -214,13 +217,18 @@ function resolveCall(
   { call, table }: CallRules,
 ): ResolvedAcquire {
   const base = resolved.acquire;
-  const { ttl, wait, extend, minHold, maxHold, permits } = checkOptions(call, table, options);
-  if ((ttl ?? wait ?? extend ?? minHold ?? maxHold ?? permits) === undefined) return base;
+  const checked = checkOptions(call, table, options);
+  const { ttl, wait, extend, minHold, maxHold, permits } = checked;
+  const replaces = 'onBusy' in checked && checked.onBusy === 'replace';
+  if ((ttl ?? wait ?? extend ?? minHold ?? maxHold ?? permits) === undefined && !replaces)
+    return base;
   const minHoldMs = minHold ?? base.minHoldMs;
   const ttlMs = ttl ?? base.ttlMs;
+  // The holder that is replaced may keep the key for as long as that.
+  const leastWaitMs = replaces ? Math.max(ttlMs, minHoldMs) + DEFAULT_EXTRA_WAIT_MS : 0;
   const acquire: ResolvedAcquire = {
     ttlMs: Math.max(ttlMs, minHoldMs),
-    waitMs: wait ?? base.waitMs,
+    waitMs: wait ?? Math.max(base.waitMs, leastWaitMs),
     nodeTimeoutMs:
       ttl === undefined
         ? base.nodeTimeoutMs
@@ -229,6 +237,7 @@ function resolveCall(
     minHoldMs,
     maxHoldMs: maxHold ?? base.maxHoldMs,
     permits,
+    ...(replaces && { replaces }),
   };
   checkRelations(acquire, resolved);
   return acquire;
@@ -239,7 +248,15 @@ function derivedNodeTimeoutMs(ttlMs: number): number {
 }
 
 function checkRelations(
-  { ttlMs, nodeTimeoutMs, minHoldMs, maxHoldMs = minHoldMs }: ResolvedAcquire,
+  {
+    ttlMs,
+    waitMs,
+    nodeTimeoutMs,
+    minHoldMs,
+    maxHoldMs = minHoldMs,
+    permits,
+    replaces,
+  }: ResolvedAcquire,
   { maxTtlMs }: ResolvedOptions,
 ): void {
   // minHold first, because it may have raised ttl.
@@ -251,6 +268,14 @@ function checkRelations(
   if (maxHoldMs < minHoldMs) {
     const fix = `it must not be below minHold (${minHoldMs} ms)`;
     throw new RedlockConfigError('maxHold', `${maxHoldMs} ms`, fix);
+  }
+  if (replaces && waitMs === 0) {
+    const fix = "with onBusy: 'replace' give the old holder time to end, such as the ttl and 2 s";
+    throw new RedlockConfigError('wait', '0 ms', fix);
+  }
+  if (replaces && permits !== undefined) {
+    const fix = "with onBusy: 'replace' there is one holder to replace: leave one of the two out";
+    throw new RedlockConfigError('permits', permits, fix);
   }
   if (nodeTimeoutMs > ttlMs / 3) {
     const fix = `it must be at most a third of ttl (${ttlMs} ms)`;

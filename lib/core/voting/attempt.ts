@@ -126,8 +126,10 @@ export class Attempt {
       return;
     }
     listener.sawFloor(votes.highestFloor);
+    // The number of a call that replaces holders says how new it is.
+    const mostBallots = this.#settings.replaces ? 1 : MAX_BALLOTS;
     const mayPropose =
-      this.#ballots < MAX_BALLOTS && endedAtMs < this.#deadlineMs && !this.#isCancelled;
+      this.#ballots < mostBallots && endedAtMs < this.#deadlineMs && !this.#isCancelled;
     if (decision === 'reballot' && mayPropose) {
       const next = votes.nextBallot(ballot);
       if (next < ballot) this.#startOver();

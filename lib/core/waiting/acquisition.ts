@@ -1,8 +1,6 @@
 import { brokenInvariant } from '../errors.ts';
 import { Deadline } from '../deadlines.ts';
 import { HeldLock } from '../holding/held-lock.ts';
-import type { SharedByLocks } from '../holding/key-lock.ts';
-import type { VoteReply } from '../nodes/lock-node.ts';
 import { Attempt, microtask } from '../voting/attempt.ts';
 import type {
   AttemptListener,
@@ -11,27 +9,15 @@ import type {
   Granted,
   LockCall,
 } from '../voting/attempt.ts';
-import type { Floors } from '../voting/floors.ts';
-import type { PermitNumbers } from '../voting/permit-numbers.ts';
-import type { NamedHolder } from '../voting/vote-count.ts';
-import type { Admission, Candidate } from './admission.ts';
+import type { Candidate, SharedByCallers } from './admission.ts';
 import { nextTryMs } from './back-off.ts';
 import { budgetOf } from './budget.ts';
 import type { Call } from './call.ts';
 import type { KeyLine, Waiter } from './key-line.ts';
-import type { KeyRecord, Keys } from './keys.ts';
-import type { KnownProcesses } from './known-processes.ts';
-import { GRACE_OF_SET_MS } from './queue-place.ts';
+import type { KeyRecord } from './keys.ts';
+import { GRACE_OF_SET_MS, type ForeignHolder } from './queue-place.ts';
+import { Replacement } from './replacement.ts';
 import { answerFor, errorFor, heldBackMs } from './verdict.ts';
-
-/** The parts that all callers and locks of one service share. */
-export interface SharedByCallers extends SharedByLocks {
-  readonly keys: Keys;
-  readonly floors: Floors;
-  readonly admission: Admission;
-  readonly processes: KnownProcesses;
-  readonly permits: PermitNumbers;
-}
 
 /** What a caller does next: it tries, with an entry, or waits until it is woken, or until that time. */
 type Decision = { readonly kind: 'try' } | Wait;
@@ -50,18 +36,19 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   readonly records: readonly KeyRecord[];
   readonly arrivedAtMs: number;
   line: KeyLine | undefined = undefined;
-  isOwed = false;
   tries = 0;
   attempt: Attempt | undefined = undefined;
   latest: FailedAttempt | undefined = undefined;
   /**
    * - `looking`: decides what comes next, in a moment at the latest.
    * - `waiting`: in line, until it is woken.
+   * - `owed`: the same, and the end of every try wakes it.
    * - `trying`: asks the nodes.
    * - `done`: has its lock or its error.
    */
-  #state: 'looking' | 'waiting' | 'trying' | 'done' = 'looking';
+  #state: 'looking' | 'waiting' | 'owed' | 'trying' | 'done' = 'looking';
   protected readonly shared: SharedByCallers;
+  readonly #replacement: Replacement | undefined;
   #promised: { resolve(lock: HeldLock): void; reject(error: unknown): void } | undefined;
   /** A failed try is followed by another one at this time at the earliest. */
   #pausedUntilMs = Number.NEGATIVE_INFINITY;
@@ -76,6 +63,15 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     // A suspend of the system that is over must not take time from a caller that came after it.
     this.arrivedAtMs = shared.nodes.clock.checkedNowMs;
     this.records = this.use(shared, call);
+    if (call.settings.replaces) this.#replacement = new Replacement(shared, call, this.records[0]!);
+  }
+
+  get isOwed(): boolean {
+    return this.#state === 'owed';
+  }
+
+  get number(): number | undefined {
+    return this.#replacement?.number;
   }
 
   /**
@@ -85,6 +81,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   run(): Promise<HeldLock> {
     return new Promise((resolve, reject) => {
       this.#promised = { resolve, reject };
+      this.#replacement?.arrived(this.arrivedAtMs);
       this.#look(this.arrivedAtMs);
     });
   }
@@ -99,7 +96,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     const isHint = fromMs !== undefined && !this.#isCalled;
     if (isHint && this.shared.admission.isWaiting(this)) return;
     this.#pausedUntilMs = fromMs ?? this.#pausedUntilMs;
-    if (this.#state !== 'waiting') return;
+    if (this.#state !== 'waiting' && !this.isOwed) return;
     this.#state = 'looking';
     this.shared.nodes.answers.cancel(this);
     // The code that woke it may have more callers to wake.
@@ -138,7 +135,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
       const decision = this.#decide(nowMs, isOverdue);
       if (decision.kind === 'try') return this.#try(nowMs, endsAtMs);
       for (const record of this.records) record.yieldRow(this);
-      this.isOwed = isOwed;
+      const isToldOfTries = isOwed || this.#replacement !== undefined;
+      if (this.#state === 'waiting' && isToldOfTries) this.#state = 'owed';
       const lookAgainMs = nowMs < budget.tryByMs ? budget.tryByMs : untilMs;
       const sleepMs = Math.min(decision.untilMs, lookAgainMs, untilMs) - nowMs;
       nodes.answers.set(this, Math.max(1, Math.ceil(sleepMs)), nowMs);
@@ -210,7 +208,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     if (record.lock !== undefined || record.trying !== undefined) return true;
     if (record.foreign !== undefined) {
       // A lease that runs is an answer. So what holds up a caller that is overdue, and has none, can only be over.
-      if (record.foreign.untilMs > nowMs && !isOverdue) return true;
+      if (this.#untilOf(record.foreign) > nowMs && !isOverdue) return true;
       record.forgetHolder(nowMs);
     }
     const { reserved } = record;
@@ -240,11 +238,17 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
 
   /** What blocks it wakes it when it ends, or ends at a known time. */
   protected waitFor(blocking: KeyRecord, nowMs: number): Wait {
-    const { foreign, reserved, turn } = blocking;
+    const { foreign, reserved, turn, lock } = blocking;
+    if (lock !== undefined && this.#replacement !== undefined)
+      return { kind: 'wait', untilMs: this.#replacement.replace(lock, nowMs) };
     if (foreign === undefined)
       return reserved === undefined ? UNTIL_WOKEN : { kind: 'wait', untilMs: reserved.untilMs };
     if (this.#queues && turn?.place === undefined) this.shared.keys.stand(blocking, nowMs);
-    return { kind: 'wait', untilMs: foreign.untilMs };
+    return { kind: 'wait', untilMs: this.#untilOf(foreign) };
+  }
+
+  #untilOf({ untilMs }: ForeignHolder): number {
+    return Math.min(untilMs, this.#replacement?.lookAtMs ?? Number.POSITIVE_INFINITY);
   }
 
   #try(nowMs: number, endsAtMs: number): void {
@@ -259,8 +263,10 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
       record.turn?.place?.end();
     }
     this.tries += 1;
+    // Nodes tell the process of a holder at once that it is replaced.
+    if (this.#replacement !== undefined) for (const session of nodes.sessions) session.listen();
     this.attempt = new Attempt(nodes, this, wanted, endsAtMs);
-    this.attempt.run(nowMs, floors.nextBallot(wanted.keys));
+    this.attempt.run(nowMs, this.number ?? floors.nextBallot(wanted.keys));
   }
 
   sawFloor(floor: number): void {
@@ -279,6 +285,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   /** Stands in the line of the nodes before its votes are given back: their release names the first in that line. */
   refused(nowMs: number): void {
     if (!this.#queues) return;
+    // Its place is that of its number.
+    this.#replacement?.draw();
     for (const record of this.asked) this.shared.keys.stand(record, nowMs);
   }
 
@@ -306,6 +314,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
         return this.#promised!.resolve(lock);
       }
       this.#learn(outcome);
+      this.#replacement?.tried(outcome, this.attempt!.round!.vote.ballot);
       // It is back in line, in front of those who came later, before they look.
       this.#backOff(outcome).enter(this);
       for (const { line } of this.records) {
@@ -357,17 +366,10 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     }
     const { freeInMs } = votes;
     const freeAtMs = freeInMs === undefined ? undefined : endedAtMs + freeInMs;
-    record.foreign = { untilMs, freeAtMs, causes, process: this.#processOf(namedHolder, votes) };
+    const process = this.shared.processes.meet(namedHolder, votes.replies, this.wanted.keys);
+    record.foreign = { untilMs, freeAtMs, causes, process };
     record.busyUntilMs = freeAtMs ?? untilMs;
     return record;
-  }
-
-  /** Finds out in which process the holder is. Where one key was asked for, the floor of the node is the token of the holder. */
-  #processOf({ holder }: NamedHolder, { replies }: FailedAttempt['votes']) {
-    const at = replies.findIndex((reply) => reply?.kind === 'held' && reply.holder === holder);
-    const { index, floor } = replies[at] as Extract<VoteReply, { kind: 'held' }>;
-    const token = this.asked.length === 1 ? floor : 0;
-    return this.shared.processes.meet(holder, token, this.asked[index]!.key, at);
   }
 
   #fail(error: unknown): void {

@@ -1,4 +1,18 @@
 import { brokenInvariant } from '../errors.ts';
+import type { SharedByLocks } from '../holding/key-lock.ts';
+import type { Floors } from '../voting/floors.ts';
+import type { KnownProcesses } from '../voting/known-processes.ts';
+import type { PermitNumbers } from '../voting/permit-numbers.ts';
+import type { Keys } from './keys.ts';
+
+/** The parts that all callers and locks of one service share. */
+export interface SharedByCallers extends SharedByLocks {
+  readonly keys: Keys;
+  readonly floors: Floors;
+  readonly admission: Admission;
+  readonly processes: KnownProcesses;
+  readonly permits: PermitNumbers;
+}
 
 export interface Candidate {
   /** It goes first: others may wait for what it holds, or nodes keep its key for a moment. */

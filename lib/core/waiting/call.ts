@@ -1,7 +1,7 @@
 import type { LockCall } from '../voting/attempt.ts';
 
 export interface Call extends LockCall {
-  /** The order of arrival in this process. */
+  /** The order of arrival in this process; below 0, the newest first, for calls that replace others. */
   readonly arrival: number;
   /** It was made inside of a section: others may wait for what that section holds. */
   readonly isInside: boolean;

@@ -8,6 +8,8 @@ export interface Waiter {
   readonly isOwed: boolean;
   readonly call: Call;
   readonly attempt: Attempt | undefined;
+  /** See {@link Replacement}. */
+  readonly number: number | undefined;
   /** It looks again whether it can try, which it may from `fromMs` on, if that is given. */
   wake(fromMs?: number): void;
 }
@@ -18,6 +20,10 @@ export class KeyLine {
 
   get first(): Waiter | undefined {
     return this.#waiters[0];
+  }
+
+  get waiters(): readonly Waiter[] {
+    return this.#waiters;
   }
 
   /** Mostly behind all others, and in front for one that moves or comes back from its try. */

@@ -33,6 +33,12 @@ export class KeyRecord implements QueuedKey {
 
   constructor(readonly key: string) {}
 
+  /** The newest call that replaces holders has the highest number, and stands first. */
+  get ticket(): number | undefined {
+    const { number } = this.trying ?? this.line?.first ?? {};
+    return number === undefined ? undefined : -number;
+  }
+
   get isForSet(): boolean {
     return (this.trying ?? this.line?.first)?.call.keys.length !== 1;
   }
@@ -174,6 +180,7 @@ export class Keys implements LockedKeys {
   turn(session: NodeSession, lockName: string, keptMs: number): void {
     const key = lockName.slice(this.#nodes.options.keyPrefix.length);
     const record = this.#records.get(key);
+    if (keptMs < 0) return record?.lock?.proveOrEnd();
     const place = record?.trying === undefined ? record?.turn?.place : undefined;
     if (keptMs > 0) place?.standBy(keptMs);
     else if (record === undefined) leaveLine(this.#nodes, key, 1 << session.index);

@@ -1,6 +1,7 @@
 import type { HeldLock } from '../holding/held-lock.ts';
 import type { Granted, LockCall } from '../voting/attempt.ts';
-import { Acquisition, type SharedByCallers, type Wait } from './acquisition.ts';
+import { Acquisition, type Wait } from './acquisition.ts';
+import type { SharedByCallers } from './admission.ts';
 import type { Call } from './call.ts';
 import type { KeyRecord } from './keys.ts';
 

@@ -32,6 +32,8 @@ export interface QueuedKey {
   readonly key: string;
   /** The next of them wants other keys as well. */
   readonly isForSet: boolean;
+  /** The place that the next of them asks for; undefined where that is up to the nodes. */
+  readonly ticket: number | undefined;
   foreign: ForeignHolder | undefined;
   mayBeFree(nowMs: number, fromMs: number): void;
 }
@@ -92,7 +94,7 @@ export class QueuePlace extends Deadline {
   standAt(session: NodeSession): void {
     const round = this.#freeInMs;
     this.#ticket ||= this.#atQuorum(this.#tickets) ?? 0;
-    const request = { ...this.#request, ticket: this.#ticket };
+    const request = { ...this.#request, ticket: this.#key.ticket ?? this.#ticket };
     session.wait(request, (reply) => this.#answered(round, session, reply));
     this.#nodes.outgoing.flushLater();
   }
@@ -131,7 +133,7 @@ export class QueuePlace extends Deadline {
 
   #answered(round: Map<NodeSession, number>, session: NodeSession, reply: WaitReply): void {
     if (reply.kind === 'failed') return;
-    if (!this.#tickets.has(session)) this.#tickets.set(session, reply.ticket);
+    if (reply.ticket > 0 && !this.#tickets.has(session)) this.#tickets.set(session, reply.ticket);
     if (round !== this.#freeInMs || this.#state === 'called') return;
     round.set(session, Math.max(0, reply.freeInMs));
     if (reply.freeInMs < 0) this.turn(session);

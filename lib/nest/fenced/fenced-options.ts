@@ -5,7 +5,7 @@ import { OF_SECTION, type SectionOptions } from '../../locks/section.ts';
 import type { FencedDefinition } from './fenced-metadata.ts';
 
 /** Options of one method under `@Fenced`: those of `LockService.withLock`, where what is absent comes from the module, and these. */
-export interface FencedOptions extends Omit<SectionOptions, 'signal'> {
+export interface FencedOptions extends Omit<SectionOptions, 'signal' | 'onBusy'> {
   /**
    * Gives the caller's own signal, from the arguments of the call: when it aborts, the wait ends, and the call rejects with the
    * reason of the signal. A method that runs already is not interrupted. @default none
@@ -18,9 +18,10 @@ export interface FencedOptions extends Omit<SectionOptions, 'signal'> {
    * (the method must return a promise that allows undefined). A call that comes during the shutdown is skipped as well. Skips only
    * this lock: errors from inside the method are kept.
    * With `'skip'` the defaults are `wait: 0` and `release: 'confirmed'`: after `'sent'` another process would skip its call, too.
+   * Or `'replace'` that holder, at once: the newest call wins (see `onBusy` of `LockService.withLock`).
    * @default 'throw'
    */
-  readonly onBusy?: 'throw' | 'skip';
+  readonly onBusy?: 'throw' | 'skip' | 'replace';
   /**
    * Run although `isInTransaction` says that a transaction is open: only for methods that open an independent transaction
    * of their own (REQUIRES_NEW). @default false
@@ -31,7 +32,7 @@ export interface FencedOptions extends Omit<SectionOptions, 'signal'> {
 const FENCED_OPTIONS = {
   ...OF_SECTION.table,
   signal: callback,
-  onBusy: choice('throw', 'skip'),
+  onBusy: choice('throw', 'skip', 'replace'),
   allowInTransaction: flag,
 };
 
@@ -51,7 +52,7 @@ export function resolveFencedOptions(
   const skipWhenBusy = onBusy === 'skip';
   const lockOptions: SectionOptions = skipWhenBusy
     ? { wait: 0, release: 'confirmed', ...lock }
-    : lock;
+    : { ...lock, ...(onBusy === 'replace' && { onBusy }) };
   Object.freeze(calledBy(caller, lockOptions));
   return { lockOptions, skipWhenBusy, allowInTransaction, signalOf };
 }

@@ -47,12 +47,20 @@ const MEANINGS: Partial<Record<RedlockErrorCode, Meaning>> = {
   REDLOCK_CLOSED: [503, 14, 'This server is shutting down. Try again.', 1],
 };
 
+const OUTDATED: Meaning = [409, 10, 'A newer call took the place of this one. Do not repeat it.'];
+
+function meaningOf(error: RedlockError): Meaning {
+  const { reason, isOvertaken } = error as Partial<LockLostError & LockBusyError>;
+  return reason === 'replaced' || isOvertaken ? OUTDATED : MEANINGS[error.code]!;
+}
+
 /**
  * Answers lock errors as what they are instead of as an internal server error:
  *
  * | error | HTTP status | gRPC status | `Retry-After` |
  * | --- | --- | --- | --- |
  * | `LockBusyError` | 409 | `ABORTED` | 1 s |
+ * | one that a newer call overtook or replaced (`onBusy: 'replace'`) | 409 | `ABORTED` | |
  * | `LockLostError`: the work ran, and its outcome is unknown | 500 | `INTERNAL` | |
  * | `StaleTokenError` | 412 | `FAILED_PRECONDITION` | |
  * | `OnceConflictError` | 422 | `INVALID_ARGUMENT` | |
@@ -84,7 +92,7 @@ export class LockExceptionFilter implements ExceptionFilter {
   /** Called by Nest. @throws the error itself where the transport is none of those above */
   catch(error: RedlockError, host: ArgumentsHost): unknown {
     const { code } = error;
-    const [status, grpcStatus, message, retryAfterSeconds] = MEANINGS[code]!;
+    const [status, grpcStatus, message, retryAfterSeconds] = meaningOf(error);
     const answer: LockExceptionAnswer = { code, message, retryAfterSeconds };
     const transport = host.getType<string>();
     // The answers to events are read by nobody.

@@ -63,7 +63,7 @@ export function parseReleaseReply(reply: unknown): ReleaseReply {
 
 export function parseWaitReply(reply: unknown): WaitReply {
   const [ticket, freeInMs, ...more] = fieldsOf(reply);
-  if (isDigits(ticket) && isPttl(freeInMs) && more.length === 0)
+  if (isDigits(ticket, /^-?\d{1,16}$/) && isPttl(freeInMs) && more.length === 0)
     return { kind: 'waiting', ticket: Number(ticket), freeInMs };
   return unexpectedReply('wait', reply);
 }
@@ -107,6 +107,9 @@ export function parseInspectReply(reply: unknown): InspectReply {
 
 export function parseRevokeReply(reply: unknown): RevokeReply {
   if (reply === null || isCount(reply)) return { kind: 'revoked', remainingMs: reply };
+  const [code, limit, ...more] = fieldsOf(reply);
+  if (code === -1 && isDigits(limit) && more.length === 0)
+    return { kind: 'outnumbered', limit: Number(limit) };
   return unexpectedReply('revoke', reply);
 }
 
@@ -120,8 +123,8 @@ function isCount(value: unknown): value is number {
 }
 
 /** Floors come as text, because ioredis 6 rounds integers near 2^53. */
-function isDigits(value: unknown): value is string {
-  return typeof value === 'string' && /^\d{1,16}$/.test(value) && isCount(Number(value));
+function isDigits(value: unknown, form = /^\d{1,16}$/): value is string {
+  return typeof value === 'string' && form.test(value) && isCount(Math.abs(Number(value)));
 }
 
 function isText(value: unknown): value is string | null {

@@ -207,7 +207,7 @@ let $mark = R.sub(R.match($holder, "^#?(.*)")[0], 1, 8);
 let $leaves = (($granted === "1") && ($pass === "1")), $keep = R.tonumber(...R.match($pass, "^keep (%d+)")), $deleted = 0;
 for (let $i = 1, end = R.length($K); $i <= end; $i += R.or((($granted === "1") && 1), () => 2)) {
 let $queue = (R.text($K[$i]) + "#queue"), $value = R.call("GET", $K[$i]);
-let $isOwn = (($value === $holder) || R.and($leaves, () => ($value === ("#" + R.text($mark)))));
+let $isOwn = R.or((($value === $holder) || R.and($leaves, () => ($value === ("#" + R.text($mark))))), () => ($value === ("revoked:by a newer call, in place of " + R.text($holder))));
 if (R.isTrue($keep)) {
 if ((R.isTrue($isOwn) && (R.call("PTTL", $K[$i]) > $keep))) {
 R.call("PEXPIRE", $K[$i], $keep); }
@@ -305,13 +305,23 @@ return [[null, $pttl, $highest, $holder, R.and($holder, () => R.call("MGET", (R.
 return []; };
 
 export const revoke: LuaScript = (R, $KEYS, $ARGV, $start) => {{
-let $lock = $KEYS[1];
-if ((R.call("GET", $lock) !== $ARGV[1])) {
+let $lock = $KEYS[1], $A = $ARGV;
+let $value = R.call("GET", $lock), $c = R.tonumber($A[5]);
+if ((($value !== $A[1]) && !(R.isTrue($c) && ($value === $A[2])))) {
 return [false]; }
-let $left = R.call("PTTL", $lock), $least = R.tonumber($ARGV[3]);
-if ((($left === -1) || (R.call("EXISTS", $KEYS[2]) === 0))) {
+let $left = R.call("PTTL", $lock), $least = R.tonumber($A[3]), $floor = R.call("GET", $KEYS[2]);
+if ((($left === -1) || !R.isTrue($floor))) {
 return [R.errorReply(("WRONGTYPE " + (R.text($lock) + " holds data that is no lock")))]; }
-R.call("SET", $lock, $ARGV[2], "KEEPTTL");
+if (R.isTrue($c)) {
+let $F = R.tonumber(R.sub($floor, 1, 16)), $time = R.call("TIME");
+let $now = ((R.number($time[1]) * 1000000) + R.number($time[2]));
+if (($c < $F)) {
+return [[null, -1, R.format("%.0f", $F)]]; }
+if (($c > R.max((R.number($now) + 86400000000), (R.number($F) + 1000000)))) {
+return [[null, -1, R.format("%.0f", R.max($now, $F))]]; }
+R.call("SET", $KEYS[2], (R.text($A[5]) + (" " + R.text($A[5]))), "KEEPTTL"); }
+R.call("SET", $lock, $A[2], "KEEPTTL");
+R.pcall("PUBLISH", $A[4], ("-1 " + R.text($lock)));
 if (($left >= $least)) {
 return [$left]; }
 R.call("PEXPIRE", $lock, $least);

@@ -284,7 +284,7 @@ export class MemoryLockNode implements port.LockNode {
   }
 
   #published(message: string): void {
-    const [, keptMs, lockName = ''] = /^(\d+) (.+)$/s.exec(message) ?? [];
+    const [, keptMs, lockName = ''] = /^(-1|\d+) (.+)$/s.exec(message) ?? [];
     this.#service?.listener.turn(lockName, Number(keptMs));
   }
 }

@@ -161,9 +161,11 @@ export class MemoryLockServer {
     return this.#run(scripts.inspect, names.pairs, [names.processes], replies.parseInspectReply);
   }
 
-  revoke({ names, holder, value, leastMs }: port.RevokeRequest): port.RevokeReply {
+  revoke(request: port.RevokeRequest): port.RevokeReply {
+    const { names, holder, value, leastMs, channel, floor } = request;
     const keys = names.pairs.slice(0, 2);
-    const values = [holder, value, Math.ceil(leastMs)];
+    const digits = floor === undefined ? '' : digitsOf(floor);
+    const values = [holder, value, Math.ceil(leastMs), channel, digits];
     return this.#run(scripts.revoke, keys, values, replies.parseRevokeReply);
   }
 

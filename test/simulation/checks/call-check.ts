@@ -1,11 +1,12 @@
-import { QuorumUnavailableError, isRedlockError } from '../../../lib/core/errors.ts';
+import { LockBusyError, QuorumUnavailableError, isRedlockError } from '../../../lib/core/errors.ts';
 import type { Lock } from '../../../lib/core/lock.ts';
 import { slotKey } from '../../../lib/core/options/lock-keys.ts';
-import type { AcquireOptions } from '../../../lib/core/options/options.ts';
+import type { AcquireOptions, WithLockOptions } from '../../../lib/core/options/options.ts';
 import { describe } from '../world/client-process.ts';
 import type { ClientProcess } from '../world/client-process.ts';
 import { broke } from '../world/run-context.ts';
 import type { RunContext } from '../world/run-context.ts';
+import { checkNewest, checkOvertaken, watchCall, type KeyCall } from './replace-check.ts';
 
 /** Codes of errors that say nothing about nodes and waiting. */
 const REFUSED_AT_ONCE: readonly string[] = ['REDLOCK_CLOSED', 'FENCED_USAGE'];
@@ -18,7 +19,7 @@ export class CallCheck {
   readonly #run: RunContext;
   readonly #client: ClientProcess;
   readonly #keys: readonly string[];
-  readonly #options: AcquireOptions;
+  readonly #options: WithLockOptions;
   readonly #nodeTimeoutMs: number;
   readonly #calledAtMs: number;
   readonly #stalledMs: number;
@@ -26,12 +27,13 @@ export class CallCheck {
   readonly #ways: readonly (readonly string[])[];
   readonly #wasTaken: readonly boolean[];
   #abortedAtMs = Infinity;
+  readonly #watched: KeyCall | undefined;
 
   constructor(
     run: RunContext,
     client: ClientProcess,
     keys: readonly string[],
-    options: AcquireOptions,
+    options: WithLockOptions,
   ) {
     const { process } = client;
     this.#run = run;
@@ -43,6 +45,7 @@ export class CallCheck {
     this.#stalledMs = process.stalledMs;
     this.#ways = waysOf(keys, options);
     this.#wasTaken = this.#ways.map((way) => this.#isTaken(way));
+    this.#watched = watchCall(run, client.name, options.onBusy === 'replace');
     const { signal } = options;
     signal?.addEventListener('abort', () => (this.#abortedAtMs = process.nowMs), { once: true });
   }
@@ -51,6 +54,10 @@ export class CallCheck {
     this.#checkBudget();
     this.#checkStarved('granted');
     this.#client.record.granted(lock, this.#calledAtMs);
+    if (this.#watched !== undefined) {
+      this.#watched.token = lock.token.value;
+      checkNewest(this.#run, this.#watched);
+    }
     const { process } = this.#client;
     if (process.stalledMs !== this.#stalledMs || process.observe(() => lock.isHeld)) return;
     if (lock.signal.aborted && (lock.signal.reason as { reason?: string }).reason === 'closed')
@@ -65,11 +72,18 @@ export class CallCheck {
     this.#client.refused(error, this.#keys);
     if (!isRedlockError(error) || REFUSED_AT_ONCE.includes(error.code)) return;
     this.#checkStarved(error.code);
+    if (error instanceof LockBusyError && error.isOvertaken)
+      return checkOvertaken(this.#run, this.#watched!);
     // A caller of this process that was granted it in this moment may say so a little later.
     if (error.code === 'LOCK_BUSY' && !this.#mayBeBusy)
       this.#run.world.endOfTick(() => this.#mayBeBusy || this.#broke('false-busy', error));
     if (error instanceof QuorumUnavailableError && this.#couldVote && !this.#hadNoTime(error))
       this.#broke('false-outage', error);
+  }
+
+  /** Its work has ended, too. */
+  ended(): void {
+    if (this.#watched !== undefined) this.#watched.endedAtMs = this.#run.world.nowMs;
   }
 
   /** Keys may be busy: somebody had one, or an earlier set kept it, or this process, which did not run lately, could think so. */

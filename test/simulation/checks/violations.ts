@@ -46,6 +46,10 @@ export interface Violation {
     | 'passed-twice'
     /** Call was not granted in time, with healthy nodes and one process. */
     | 'starved'
+    /** A call that replaces others was granted after a newer one, which was called when a quorum knew its bid already. */
+    | 'older-won'
+    /** A call was told that a newer one has the key, and no other was under way. */
+    | 'overtaken-by-nobody'
     /** A section that joined a lock ran beside the next holder, and was not notified. */
     | 'joined-beside-holder'
     /** Work other than its own, started in the async context of a section, ran under its lock. */

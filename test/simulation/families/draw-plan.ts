@@ -1,7 +1,13 @@
 import { Chance } from '../world/chance.ts';
 import { forgets, habitsOf } from './plan.ts';
 import type { Family, LoadFamily, Plan } from './plan.ts';
-import { planBoundary, planReballots, planRounds, planTurns } from './plan-directed.ts';
+import {
+  planBoundary,
+  planReballots,
+  planReplacers,
+  planRounds,
+  planTurns,
+} from './plan-directed.ts';
 import { planFaults } from './plan-faults.ts';
 import { LOAD_PLANS } from './plan-load.ts';
 
@@ -17,7 +23,14 @@ export const FAMILIES: readonly Family[] = [
 ];
 
 /** Run by name only. */
-export const DIRECTED_FAMILIES = ['boundary', 'reballots', 'turns', 'permits', 'failover'] as const;
+export const DIRECTED_FAMILIES = [
+  'boundary',
+  'reballots',
+  'turns',
+  'permits',
+  'replacers',
+  'failover',
+] as const;
 
 /** `only`: this family instead of the one that the seed would get. */
 export function planOf(seed: number, only?: Family): Plan {
@@ -72,7 +85,8 @@ export function planOf(seed: number, only?: Family): Plan {
       callers: family === 'repair' ? 1 : chance.integer(1, 2),
     })),
   };
-  return { ...shared, faults: planFaults(shared, chance.branch('faults')) };
+  const faults = planFaults(shared, chance.branch('faults'));
+  return family === 'replacers' ? planReplacers(shared, faults, chance) : { ...shared, faults };
 }
 
 /** Half of the runs are healthy, and nobody may starve; in the others anything happens to nodes, networks and processes. */

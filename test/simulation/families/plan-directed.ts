@@ -110,3 +110,27 @@ function planVisits(seed: number, chance: Chance): Plan {
   const habits = { holdsMs: [1], pausesMs: [TURNS_TTL_MS] };
   return { ...plan, clients: [busy!, { ...visitor!, habits }] };
 }
+
+/** One key that most calls take from whoever has it; half of the runs are quiet. */
+export function planReplacers(
+  shared: Omit<Plan, 'faults'>,
+  faults: readonly PlannedFault[],
+  chance: Chance,
+): Plan {
+  const { ttlMs } = shared;
+  return {
+    ...shared,
+    keys: ['a'],
+    wallStepMicros: 1,
+    habits: {
+      ...habitsOf(ttlMs),
+      waitsMs: [ttlMs, 3 * ttlMs],
+      holdsMs: [1, 10, ttlMs / 2, 2 * ttlMs],
+      pausesMs: [0, 5, ttlMs / 5, ttlMs],
+      sets: 0,
+      sections: 1,
+      replaces: chance.pick([1, 1, 0.7]),
+    },
+    faults: chance.happens(0.5) ? [] : faults,
+  };
+}

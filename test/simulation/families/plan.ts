@@ -22,12 +22,13 @@ export type LoadFamily =
  * - `repair`: keys vanish on one node at a time, and holders extend: no lock may be lost at all;
  * - `calendar`: clocks jump by minutes, so that fences expire: tokens stay unique and ordered.
  *
- * In the families of loads, and in four that aim at what chance rarely meets, everything must hold:
+ * In the families of loads, and in five that aim at what chance rarely meets, everything must hold:
  * - `boundary`: a key is asked for at the very instant at which the nodes may give it away again;
  * - `reballots`: the second ballot of a try is lost or held back on its way;
  * - `failover`: replicas take the place of their servers behind an address that keeps connections, and back, with and without lag;
  * - `turns`: several processes hand a key on all the time, and any of them may pause, give up or die when it is to have it next;
- * - `permits`: as `turns` or, with all faults, as `steady`, for a key that has several holders at once.
+ * - `permits`: as `turns` or, with all faults, as `steady`, for a key that has several holders at once;
+ * - `replacers`: calls of several processes replace each other, obey or not, and everything goes wrong that does in `steady`.
  */
 export type Family =
   | 'steady'
@@ -40,6 +41,7 @@ export type Family =
   | 'reballots'
   | 'turns'
   | 'permits'
+  | 'replacers'
   | 'failover';
 
 /** Nodes may come back without what they knew; so clocks of clients keep the distance that the guard allows. */
@@ -89,6 +91,8 @@ export interface Habits {
   readonly nested: number;
   /** Sections that join a lock and outlive the work that acquired it. */
   readonly detached: number;
+  /** Share of calls that replace the holder; without, none does. */
+  readonly replaces?: number;
   /** Callers also stop anywhere, let locks expire, are interrupted, and want a ttl of their own. */
   readonly careless: boolean;
 }

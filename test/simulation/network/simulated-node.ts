@@ -1,6 +1,7 @@
 import type * as Port from '../../../lib/core/nodes/lock-node.ts';
 import { RedisLockNode } from '../../../lib/redis/redis-lock-node.ts';
 import type { WireListener, WireSource } from '../../../lib/redis/wire.ts';
+import type { BidWatch } from '../checks/replace-check.ts';
 import type { WireMonitor } from '../checks/wire-monitor.ts';
 import type { Trace } from '../world/trace.ts';
 import { SimulatedWire, type WireEnds } from './simulated-wire.ts';
@@ -22,6 +23,7 @@ export class SimulatedNode implements Port.LockNode, WireSource {
   readonly #node: RedisLockNode;
   readonly #monitor: WireMonitor;
   readonly #trace: Trace;
+  readonly #bids: BidWatch | undefined;
   /** Connections that have not ended. */
   readonly #wires = new Set<SimulatedWire>();
   #latest: Port.AcquireRequest | undefined;
@@ -32,7 +34,8 @@ export class SimulatedNode implements Port.LockNode, WireSource {
   /** What was given and has to be written before the tick ends. */
   #unwritten: string | undefined;
 
-  constructor(ends: WireEnds, monitor: WireMonitor, trace: Trace) {
+  constructor(ends: WireEnds, monitor: WireMonitor, trace: Trace, bids?: BidWatch) {
+    this.#bids = bids;
     this.ends = ends;
     this.address = `${ends.server.name}:6379`;
     this.#monitor = monitor;
@@ -114,7 +117,16 @@ export class SimulatedNode implements Port.LockNode, WireSource {
   }
 
   revoke(request: Port.RevokeRequest, settle: (reply: Port.RevokeReply) => void): void {
-    this.#node.revoke(request, settle);
+    this.#bids?.sending(request);
+    const { server, process } = this.ends;
+    const what = `bid ${request.holder} above ${request.floor}`;
+    if (this.#trace.on) this.#tell(`→ ${server.name} ${what}`);
+    this.#node.revoke(request, (reply) => {
+      if (!process.alive) return;
+      if (this.#trace.on) this.#tell(`← ${server.name} ${what} = ${JSON.stringify(reply)}`);
+      this.#bids?.answered(request, reply);
+      settle(reply);
+    });
   }
 
   list(request: Port.ListRequest, settle: (reply: Port.ListReply) => void): void {

@@ -1,5 +1,5 @@
 import type { Lock } from '../../../lib/core/lock.ts';
-import type { AcquireOptions } from '../../../lib/core/options/options.ts';
+import type { AcquireOptions, WithLockOptions } from '../../../lib/core/options/options.ts';
 import type { Habits } from '../families/plan.ts';
 import type { Chance } from './chance.ts';
 import { describe } from './client-process.ts';
@@ -66,13 +66,19 @@ export class Caller {
     const chosen = chance.happens(sets)
       ? [chance.pick(keys), chance.pick(keys)]
       : [this.#habits.sticky ? keys[this.#index % keys.length]! : chance.pick(keys)];
-    const options: AcquireOptions = {
+    const options: WithLockOptions = {
       wait: chance.pick(this.#habits.waitsMs),
       ...(careless && chance.happens(0.2) && { ttl: chance.pick([100, ttlMs, maxTtlMs]) }),
       ...(careless && chance.happens(0.3) && { extend: false }),
       ...((careless || detached > 0) && chance.happens(0.05) && { minHold: ttlMs / 4 }),
       ...this.#permits,
     };
+    const { replaces } = this.#habits;
+    if (replaces !== undefined && chance.happens(replaces))
+      return this.client.section(chosen, (lock) => this.#untilReplaced(lock), {
+        ...options,
+        onBusy: 'replace',
+      });
     if (chance.happens(sections)) await this.#withLock(chosen, options);
     else await this.#byHand(chosen, options);
   }
@@ -93,6 +99,14 @@ export class Caller {
 
   #withLock(keys: readonly string[], options: AcquireOptions): Promise<void> {
     return this.client.section(keys, (lock) => this.#workInside(lock), options);
+  }
+
+  /** Works until it is told to stop, or a while longer. */
+  async #untilReplaced(lock: Lock): Promise<void> {
+    const { ttlMs } = this.#run.plan;
+    await this.#hold(lock, this.#chance.pick(this.#habits.holdsMs));
+    if (!this.#isHeld(lock) && this.#chance.happens(0.5))
+      await this.client.process.sleep(this.#chance.pick([1, ttlMs / 4, 2 * ttlMs]));
   }
 
   async #workInside(lock: Lock): Promise<void> {

@@ -6,6 +6,7 @@ import { Redlock } from '../../../lib/core/redlock.ts';
 import { HEALTHY, MAX_LAG_MS } from '../families/plan.ts';
 import { CallCheck, nodeTimeoutMs, waysOf } from '../checks/call-check.ts';
 import { EventCheck } from '../checks/event-check.ts';
+import { BidWatch } from '../checks/replace-check.ts';
 import { LockRecord } from '../checks/lock-record.ts';
 import type { Chance } from './chance.ts';
 import { NetworkPath } from '../network/network-path.ts';
@@ -79,6 +80,7 @@ export class ClientProcess {
     );
     this.nodeTimeoutMs = nodeTimeoutMs(plan.ttlMs);
     this.record = new LockRecord(run, this.process, nodeTimeoutMs);
+    const bids = new BidWatch(run, this.name, this.#quorum);
     this.nodes = servers.map((server) => {
       const ends = {
         world,
@@ -100,7 +102,7 @@ export class ClientProcess {
           if (this.#crashAfterSends <= 0) this.crash();
         },
       };
-      return new SimulatedNode(ends, this.#monitor(), trace);
+      return new SimulatedNode(ends, this.#monitor(), trace, bids);
     });
     this.redlock = new Redlock(
       this.nodes,
@@ -170,6 +172,8 @@ export class ClientProcess {
     } catch (error) {
       if (!this.waiting.delete(waiter)) this.refused(error, keys);
       else call.refused(error);
+    } finally {
+      call.ended();
     }
   }
 

@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Lock } from '../../../lib/core/lock.ts';
 import type { LockHistoryEvent } from '../../history/lock-history.ts';
 import { Resource } from '../checks/resource.ts';
+import type { KeyCall } from '../checks/replace-check.ts';
 import type { Violation } from '../checks/violations.ts';
 import type { Plan } from '../families/plan.ts';
 import { Chance } from './chance.ts';
@@ -64,6 +65,8 @@ export interface RunContext {
   readonly violations: Violation[];
   readonly counts: RunCounts;
   readonly sections: Set<JoinedSection>;
+  /** The calls of a family in which calls replace each other. */
+  readonly calls: KeyCall[];
   /** Locks that are over; who keeps them alive leaks. */
   readonly ended: WeakRef<Lock>[];
 }
@@ -85,6 +88,7 @@ export function createRun(plan: Plan, traced: boolean): RunContext {
     violations: [],
     counts: emptyCounts(),
     sections: new Set(),
+    calls: [],
     ended: [],
   };
 }

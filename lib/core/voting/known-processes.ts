@@ -1,7 +1,9 @@
+import type { VoteReply } from '../nodes/lock-node.ts';
 import { markOf, NodeNames } from '../nodes/node-names.ts';
 import type { NodeSet } from '../nodes/node-set.ts';
 import { parseIdentity, processText, revokedText } from '../process-identity.ts';
 import { pastMoment } from '../system-environment.ts';
+import type { NamedHolder } from './vote-count.ts';
 
 const ASK_AGAIN_MS = 60_000;
 const MOST_PROCESSES = 256;
@@ -20,8 +22,21 @@ export class KnownProcesses {
     this.#nodes = nodes;
   }
 
-  /** Asks the node whose process the holder is, unless that is known. Returns a function that says what is known by then. */
-  meet(holder: string, token: number, key: string, nodeIndex: number): () => string | undefined {
+  /**
+   * Asks a node that named the holder of one of `keys` whose process that is, unless it is known. Returns a function that says what is
+   * known by then.
+   */
+  meet(
+    { holder }: NamedHolder,
+    replies: readonly (VoteReply | undefined)[],
+    keys: readonly string[],
+  ): () => string | undefined {
+    const nodeIndex = replies.findIndex(
+      (reply) => reply?.kind === 'held' && reply.holder === holder,
+    );
+    const { index, floor } = replies[nodeIndex] as Extract<VoteReply, { kind: 'held' }>;
+    // Where one key was asked for, the floor of the node is the token of the holder.
+    const token = keys.length === 1 ? floor : 0;
     const revoked = revokedText(holder);
     if (revoked !== undefined) return () => `nobody (it was revoked ${revoked})`;
     const { options, clock, sessions, environment } = this.#nodes;
@@ -34,7 +49,7 @@ export class KnownProcesses {
     if (isNew) {
       if (this.#known.size >= MOST_PROCESSES) this.#known.clear();
       this.#known.set(mark, asked);
-      const names = new NodeNames(options.keyPrefix, [key]);
+      const names = new NodeNames(options.keyPrefix, [keys[index]!]);
       sessions[nodeIndex]!.node.inspect({ names }, (reply) => {
         if (reply.kind === 'failed' || markOf(reply.holder ?? '') !== mark) return;
         const process = parseIdentity(reply.process);
