@@ -8,6 +8,7 @@ import {
   LockService,
   LockSignal,
   lockSignal,
+  StaleTokenError,
 } from '../../lib/index.ts';
 import { createMemoryNodes } from '../../lib/testing/index.ts';
 import { eventually } from '../support/eventually.ts';
@@ -116,6 +117,21 @@ describe("a method under @Fenced with onBusy: 'replace'", () => {
     await expect(old).resolves.toBe(claims[0]);
     expect(claims[1]).toBe(newest);
     expect(newest).toBeGreaterThan(claims[0]!);
+  });
+
+  it('is not taken once more where the fence is ahead of its number, which would be above that of a newer call', async () => {
+    const current = Date.now() * 1_000 + 60_000_000;
+    let claims = 0;
+    const claim = async ({ value }: { value: number }) => {
+      claims += 1;
+      if (value <= current) throw new StaleTokenError('a', String(value), String(current));
+    };
+    const locks = (await startModule({}, { fence: { claim } })).get(LockService);
+    const options = { onBusy: 'replace', claim: true } as const;
+    const call = () => locks.withLock('a', ({ token }) => token.value, options);
+    await expect(call()).rejects.toMatchObject({ code: 'STALE_TOKEN' });
+    expect(claims).toBe(1);
+    expect(await call()).toBeGreaterThan(current);
   });
 
   it('is a choice of sections: acquire, which has no end of its own, does not take it', async () => {

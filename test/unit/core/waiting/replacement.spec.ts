@@ -178,6 +178,19 @@ describe("a call with onBusy: 'replace'", () => {
     },
   );
 
+  it('waits for no more than one minHold where the clock of the holder is far ahead', async () => {
+    const cluster = await newCluster();
+    const options = { minHold: 2_000 };
+    const old = replacing(cluster, await cluster.process({ wallErrorMs: 600_000 }), options);
+    await cluster.advance(500);
+    const newest = replacing(cluster, await cluster.process(), options);
+    await cluster.advance(1_900);
+    expect(old.lock!.isHeld).toBe(true);
+    await cluster.advance(700);
+    expect(newest.lock!.isHeld).toBe(true);
+    newest.finish!();
+  });
+
   it('takes it also from a holder that hears nothing, at the next extension', async () => {
     const cluster = await newCluster();
     const { redlock } = await cluster.process({ ttl: TTL_MS });
@@ -255,23 +268,23 @@ describe("a call with onBusy: 'replace'", () => {
     old.finish!();
   });
 
-  it('goes ahead of calls that wait, and leaves them their place', async () => {
-    const cluster = await newCluster();
-    const [holder, waiter, newcomer] = [
-      await cluster.process(),
-      await cluster.process(),
-      await cluster.process(),
-    ];
-    const old = replacing(cluster, holder);
-    await cluster.advance(50);
-    const waiting = waiter.redlock.acquire('a', { wait: '1m' });
-    await cluster.advance(50);
-    const newest = replacing(cluster, newcomer);
-    await cluster.advance(100);
-    expect([old.lock!.isHeld, newest.lock!.isHeld]).toEqual([false, true]);
-    newest.finish!();
-    await cluster.settle((await cluster.settle(waiting)).release());
-  });
+  it.each(['in its process', 'in another process'])(
+    'goes ahead of calls that wait %s, and leaves them their place',
+    async (where) => {
+      const cluster = await newCluster();
+      const [holder, newcomer] = [await cluster.process(), await cluster.process()];
+      const waiter = where === 'in its process' ? newcomer : await cluster.process();
+      const old = replacing(cluster, holder);
+      await cluster.advance(50);
+      const waiting = waiter.redlock.acquire('a', { wait: '1m' });
+      await cluster.advance(50);
+      const newest = replacing(cluster, newcomer);
+      await cluster.advance(100);
+      expect([old.lock!.isHeld, newest.lock!.isHeld]).toEqual([false, true]);
+      newest.finish!();
+      await cluster.settle((await cluster.settle(waiting)).release());
+    },
+  );
 
   it('ends every section of the old holder, and begins when the last of them has ended', async () => {
     const cluster = await newCluster();
