@@ -21,7 +21,7 @@ const SAME_ON_EVERY_NEST = [
   '<rootDir>/test/regressions/',
   '<rootDir>/test/security/holders\\.spec\\.ts$',
   '<rootDir>/test/simulation/',
-  '<rootDir>/test/nest/(claim|cls-transaction|fenced|key-template|lock-service)\\.spec\\.ts$',
+  '<rootDir>/test/nest/(attach|claim|cls-transaction|fenced|key-template|lock-service)\\.spec\\.ts$',
   '<rootDir>/test/unit/(core|testing)/',
 ];
 

@@ -5,7 +5,7 @@ import { inSeconds, MAX_DURATION_MS } from '../core/options/duration.ts';
 import { WITH_LOCK_RULES } from '../core/options/resolve-options.ts';
 import { inModuleContext } from '../core/system-environment.ts';
 import type { LockHost } from '../locks/lock-host.ts';
-import { calledBy } from '../nest/made-keys.ts';
+import { calledBy } from '../core/holding/reentrancy.ts';
 
 /** The methods of a class under `@Leader`. */
 export interface Candidate {

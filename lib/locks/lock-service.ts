@@ -3,12 +3,15 @@ import type { LockInspection } from '../core/nodes/inspect.ts';
 import type { LockList, RevokedLock } from '../core/nodes/operate.ts';
 import type { LockStatus } from '../core/nodes/status.ts';
 import { FencedUsageError, quoteKeys, RedlockConfigError } from '../core/errors.ts';
-import { CALLED_BY, type CalledOptions } from '../core/holding/reentrancy.ts';
+import { CALLED_BY, calledBy, type CalledOptions } from '../core/holding/reentrancy.ts';
 import { durationMs } from '../core/options/duration.ts';
+import { normalizeKeys } from '../core/options/lock-keys.ts';
 import { checkOptions, kindOf } from '../core/options/option-names.ts';
 import type { AcquireOptions } from '../core/options/options.ts';
+import { resolveAcquire } from '../core/options/resolve-options.ts';
 import type { LockHost } from './lock-host.ts';
 import { OF_SECTION, type SectionOptions } from './section.ts';
+import { attachTo, type SharedSections } from './shared-section.ts';
 
 const LIST_OPTIONS = {
   prefix: (value: unknown, option: string): string => {
@@ -16,6 +19,8 @@ const LIST_OPTIONS = {
     throw new RedlockConfigError(option, undefined, 'give a text', kindOf(value));
   },
 };
+
+type Work<Result> = (lock: Lock) => Promise<Result> | Result;
 
 /** A template of `@Fenced`, or of JavaScript in the wrong quotes. Other numbers in braces are hash tags, as in `seat:{42}`. */
 const TEMPLATE = /\{0(?:\.[a-z_$][\w$.]*)?\}|\$\{/i;
@@ -50,6 +55,8 @@ function refusedTemplate(
  * ```
  */
 export class LockService {
+  private readonly shared: SharedSections = new WeakMap();
+
   constructor(protected readonly host: LockHost) {}
 
   /**
@@ -74,15 +81,39 @@ export class LockService {
     work: (lock: Lock) => Promise<Result> | Result,
     options?: SectionOptions,
   ): Promise<Result> {
-    const { redlock, claims, telemetry } = this.host;
-    const trace = telemetry?.begin(keys, options);
+    const trace = this.host.telemetry?.begin(keys, options);
     const traced = trace?.around(work) ?? work;
-    const outcome =
-      refusedTemplate(keys, options) ??
-      (options?.claim === true
-        ? claims.run(keys, traced, options)
-        : redlock.withLock(keys, traced, options, OF_SECTION));
+    const outcome = refusedTemplate(keys, options) ?? this.section(keys, traced, options);
     return trace?.section(outcome) ?? outcome;
+  }
+
+  private section<Result>(
+    keys: string | readonly string[],
+    work: Work<Result>,
+    options: SectionOptions | undefined,
+  ): Promise<Result> {
+    const { redlock, claims } = this.host;
+    // Sections that attached to each other would wait for good.
+    if (options?.onBusy === 'attach' && redlock.current() === undefined)
+      return this.attached(keys, work, options);
+    if (options?.claim === true) return claims.run(keys, work, options);
+    return redlock.withLock(keys, work, options, OF_SECTION);
+  }
+
+  private async attached<Result>(
+    keys: string | readonly string[],
+    work: Work<Result>,
+    options: SectionOptions & CalledOptions,
+  ): Promise<Result> {
+    const { signal, [CALLED_BY]: caller } = options;
+    const names = normalizeKeys(keys);
+    resolveAcquire(this.host.redlock.options, options, OF_SECTION);
+    const attach = attachTo(this.shared, caller ?? this, names, work, (runs, abandoned) => {
+      // The signal of one call must not end the wait of the others.
+      const own = { ...options, onBusy: undefined, signal: abandoned };
+      return this.section(names, runs, calledBy(caller ?? {}, own));
+    });
+    return attach(signal);
   }
 
   /**

@@ -3,7 +3,7 @@ import { FencedUsageError, isRedlockError, type StaleTokenError } from '../core/
 import { noteAdmission, type FencingToken } from '../core/fencing-token.ts';
 import type { Lock } from '../core/lock.ts';
 import { normalizeKeys } from '../core/options/lock-keys.ts';
-import { flag } from '../core/options/option-names.ts';
+import { choice, flag } from '../core/options/option-names.ts';
 import type { WithLockOptions } from '../core/options/options.ts';
 import {
   WITH_LOCK_RULES,
@@ -27,7 +27,7 @@ export interface SectionOptions extends WithLockOptions {
 /** The description of what a section takes; `@Fenced` resolves its options by it, too. */
 export const OF_SECTION = {
   call: 'withLock',
-  table: { ...WITH_LOCK_RULES.table, claim: flag },
+  table: { ...WITH_LOCK_RULES.table, claim: flag, onBusy: choice('throw', 'replace', 'attach') },
   checkResult: refuseLazy,
 };
 

@@ -1,7 +1,5 @@
 import { HttpException } from '@nestjs/common';
 import { FencedUsageError, isRedlockError } from '../core/errors.ts';
-import type { Caller } from '../core/events.ts';
-import { CALLED_BY } from '../core/holding/reentrancy.ts';
 import { kindOf } from '../core/options/option-names.ts';
 
 /** A value in a template of `@Fenced`: the number of the argument, and the path into it. */
@@ -49,11 +47,6 @@ export function keysMade(made: unknown, name: string, where: string): readonly s
   throw new FencedUsageError(
     `${where}: ${name} returned ${kindOf(made)}; it must return a non-empty string, or an array of them. The method was not run.`,
   );
-}
-
-/** Marks the options of a call whose keys `@Fenced` has made. Not enumerable: no log or comparison shows it. */
-export function calledBy<Options extends object>(caller: Caller, options: Options): Options {
-  return Object.defineProperty(options, CALLED_BY, { value: caller });
 }
 
 /** A function from the arguments of a call to its key or keys. Its parameters must be the first ones of the method. */

@@ -3,7 +3,8 @@ import { oneKey } from '../core/options/lock-keys.ts';
 import { callback, checkOptions } from '../core/options/option-names.ts';
 import { copyAppearance, injectHidden, methodName } from '../nest/fenced/fenced-metadata.ts';
 import { locateError } from '../nest/fenced/fenced.interceptor.ts';
-import { calledBy, callOption, checkFencedKey, compileFencedKey } from '../nest/made-keys.ts';
+import { calledBy } from '../core/holding/reentrancy.ts';
+import { callOption, checkFencedKey, compileFencedKey } from '../nest/made-keys.ts';
 import { transactionParametersOf } from './once-transaction.ts';
 import { ONCE_OPTIONS, OnceService, type OnceOptions } from './once.service.ts';
 

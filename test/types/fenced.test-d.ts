@@ -44,6 +44,11 @@ export class Accepted {
     return 1;
   }
 
+  @Fenced('job', { onBusy: 'attach' })
+  async attached(): Promise<string> {
+    return 'done';
+  }
+
   @Fenced('job', { onBusy: 'throw' })
   async throwing(): Promise<number> {
     return 1;

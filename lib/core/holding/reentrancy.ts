@@ -10,6 +10,11 @@ import type { LockHandle } from './held-lock.ts';
 export const CALLED_BY = Symbol.for('nestjs-fenced-lock/called-by');
 export type CalledOptions = WithLockOptions & { readonly [CALLED_BY]?: Caller };
 
+/** Marks the options of a call whose keys `@Fenced` has made. Not enumerable: no log or comparison shows it. */
+export function calledBy<Options extends object>(caller: Caller, options: Options): Options {
+  return Object.defineProperty(options, CALLED_BY, { value: caller });
+}
+
 /** The work under a lock that an async context belongs to. */
 interface Section {
   /** The service whose lock it is: two services in one process don't know each other's. */

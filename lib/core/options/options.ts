@@ -146,9 +146,13 @@ export interface WithLockOptions extends AcquireOptions {
    * When the key, one only, has another holder: `'throw'` a `LockBusyError` after `wait`; or `'replace'` it: the newest call wins. The
    * lock of the holder is lost (`LockLostError` with reason `replaced`), and this call begins when its work has ended, or its lease. A
    * call that waits and is overtaken by a newer one is a `LockBusyError` with `isOvertaken`. A holder is not replaced before its
-   * `minHold` is over. With `'replace'` the default of `wait` is 2 s more than `ttl`, at least. @default 'throw'
+   * `minHold` is over. With `'replace'` the default of `wait` is 2 s more than `ttl`, at least.
+   *
+   * `'attach'`: when a call of this process with the same keys and this option, under `@Fenced` of the same method, runs or waits for the
+   * lock, its outcome is that of this call, too: the same result, or the same error. `signal` then ends the wait for that. A call
+   * inside of a section attaches to none. @default 'throw'
    */
-  readonly onBusy?: 'throw' | 'replace';
+  readonly onBusy?: 'throw' | 'replace' | 'attach';
 }
 
 /**

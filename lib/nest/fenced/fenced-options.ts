@@ -1,6 +1,7 @@
 import type { Caller } from '../../core/events.ts';
 import { callback, checkOptions, choice, flag } from '../../core/options/option-names.ts';
-import { calledBy, type FencedKey } from '../made-keys.ts';
+import { calledBy } from '../../core/holding/reentrancy.ts';
+import { type FencedKey } from '../made-keys.ts';
 import { OF_SECTION, type SectionOptions } from '../../locks/section.ts';
 import type { FencedDefinition } from './fenced-metadata.ts';
 
@@ -18,10 +19,10 @@ export interface FencedOptions extends Omit<SectionOptions, 'signal' | 'onBusy'>
    * (the method must return a promise that allows undefined). A call that comes during the shutdown is skipped as well. Skips only
    * this lock: errors from inside the method are kept.
    * With `'skip'` the defaults are `wait: 0` and `release: 'confirmed'`: after `'sent'` another process would skip its call, too.
-   * Or `'replace'` that holder, at once: the newest call wins (see `onBusy` of `LockService.withLock`).
-   * @default 'throw'
+   * Or `'replace'` that holder, at once: the newest call wins. Or `'attach'` to the call of this process that runs or waits for the
+   * lock (see `onBusy` of `LockService.withLock` for both). @default 'throw'
    */
-  readonly onBusy?: 'throw' | 'skip' | 'replace';
+  readonly onBusy?: 'throw' | 'skip' | 'replace' | 'attach';
   /**
    * Run although `isInTransaction` says that a transaction is open: only for methods that open an independent transaction
    * of their own (REQUIRES_NEW). @default false
@@ -32,7 +33,7 @@ export interface FencedOptions extends Omit<SectionOptions, 'signal' | 'onBusy'>
 const FENCED_OPTIONS = {
   ...OF_SECTION.table,
   signal: callback,
-  onBusy: choice('throw', 'skip', 'replace'),
+  onBusy: choice('throw', 'skip', 'replace', 'attach'),
   allowInTransaction: flag,
 };
 
@@ -50,9 +51,12 @@ export function resolveFencedOptions(
   const checked = checkOptions('@Fenced', FENCED_OPTIONS, options);
   const { onBusy, allowInTransaction = false, signal: signalOf, ...lock } = checked;
   const skipWhenBusy = onBusy === 'skip';
-  const lockOptions: SectionOptions = skipWhenBusy
-    ? { wait: 0, release: 'confirmed', ...lock }
-    : { ...lock, ...(onBusy === 'replace' && { onBusy }) };
+  const ofLock = onBusy === 'replace' || onBusy === 'attach';
+  const lockOptions: SectionOptions = {
+    ...(skipWhenBusy && ({ wait: 0, release: 'confirmed' } as const)),
+    ...lock,
+    ...(ofLock && { onBusy }),
+  };
   Object.freeze(calledBy(caller, lockOptions));
   return { lockOptions, skipWhenBusy, allowInTransaction, signalOf };
 }

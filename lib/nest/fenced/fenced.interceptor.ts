@@ -11,7 +11,8 @@ import { FencedUsageError, isRedlockError, quoteKeys } from '../../core/errors.t
 import type { Lock } from '../../core/lock.ts';
 import type { RedlockHost } from '../redlock-host.ts';
 import { LockService } from '../../locks/lock-service.ts';
-import { calledBy, callOption } from '../made-keys.ts';
+import { calledBy } from '../../core/holding/reentrancy.ts';
+import { callOption } from '../made-keys.ts';
 import { REDLOCK_HOST } from '../redlock.constants.ts';
 import type { SectionOptions } from '../../locks/section.ts';
 import type { FencedDefinition } from './fenced-metadata.ts';
