@@ -80,7 +80,8 @@ export class Leadership {
       try {
         await redlock.withLock(key, (lock) => this.#lead(lock), options, OF_LEADER);
       } catch (error) {
-        if (!isOver()) logger.warn(`${this.#caller.where} still waits: ${String(error)}`);
+        if (!isOver())
+          logger.warn(`${this.#caller.where} still waits to be elected: ${String(error)}`);
       }
       await Promise.race([this.#work, stopped]);
       await settlesIn(PAUSE_MS, stopped);
@@ -131,9 +132,7 @@ export class Leadership {
   #say(method: keyof Candidate, error: unknown): void {
     const where = this.#caller.where.replace('onElected', method);
     const detail = error instanceof Error ? error.stack : String(error);
-    this.#host.logger.error(
-      `${where} failed. This process does not lead, and stands again soon: ${detail}`,
-    );
+    this.#host.logger.error(`${where} failed, and its term is over: ${detail}`);
   }
 
   #tell(event: LockEvent): void {
