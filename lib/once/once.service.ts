@@ -56,7 +56,7 @@ export const ONCE_OPTIONS = {
 
 const RUN_OPTIONS = {
   ...ONCE_OPTIONS,
-  key: (value: unknown) => oneKey(value as string),
+  key: (value: unknown) => value as string,
   payload: (value: unknown) => value,
   before: callback,
   work: callback,
@@ -123,12 +123,10 @@ export class OnceService<Transaction = any> {
   async run<Result, Before = undefined>(
     once: OnceWork<Transaction, Result, Before>,
   ): Promise<Result> {
-    const { key, work, payload, before, keep, keepErrors, ...lock } = checkOptions(
-      'OnceService.run',
-      RUN_OPTIONS,
-      once,
-    );
-    const call = { key: key!, work: work!, payload, before, keep, keepErrors };
+    const given = checkOptions('OnceService.run', RUN_OPTIONS, once);
+    const { key, payload, before, work, keep, keepErrors, ...lock } = given;
+    const needed = { key: oneKey(key!), work: callback(work, 'work') };
+    const call = { ...needed, payload, before, keep, keepErrors };
     // After a claim no earlier run can commit, so an answer that is missing then stays missing.
     return this.call(call, before ? { ...lock, claim: true } : lock) as Promise<Result>;
   }

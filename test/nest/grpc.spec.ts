@@ -167,6 +167,7 @@ itServes('gRPC', startGrpc, {
   busy: { code: status.ABORTED },
   lost: { code: status.INTERNAL },
   stale: { code: status.FAILED_PRECONDITION },
+  conflict: { code: status.INVALID_ARGUMENT },
   outage: { code: status.UNAVAILABLE },
   misuse: { code: status.UNKNOWN, message: 'Internal server error' },
   other: { code: status.UNKNOWN, message: 'Internal server error' },

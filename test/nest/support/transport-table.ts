@@ -12,7 +12,7 @@ import {
 } from '@nestjs/common';
 import type { TestingModule } from '@nestjs/testing';
 import { expect, it, jest } from '@jest/globals';
-import { FencedUsageError, StaleTokenError } from '../../../lib/core/errors.ts';
+import { FencedUsageError, OnceConflictError, StaleTokenError } from '../../../lib/core/errors.ts';
 import {
   Fenced,
   FencedInterceptor,
@@ -46,6 +46,10 @@ export class GuardedSeats {
 
   async stale(): Promise<string> {
     throw new StaleTokenError('seat:1', '33', '34');
+  }
+
+  async conflict(): Promise<string> {
+    throw new OnceConflictError('seat:1');
   }
 
   /** A fault of the application. */
@@ -86,6 +90,7 @@ const MEANINGS: Readonly<Record<string, Answer>> = {
   busy: { code: 'LOCK_BUSY', retryAfterSeconds: 1 },
   lost: { code: 'LOCK_LOST' },
   stale: { code: 'STALE_TOKEN' },
+  conflict: { code: 'ONCE_CONFLICT' },
   outage: { code: 'QUORUM_UNAVAILABLE', retryAfterSeconds: 1 },
   refused: { code: 'REDLOCK_CLOSED', retryAfterSeconds: 1 },
   cutOff: { code: 'LOCK_LOST' },
@@ -124,6 +129,7 @@ export function itServes(
     answers.lost = await passUntil(losing.answer, 100);
     await newer.release();
     answers.stale = await call('stale');
+    answers.conflict = await call('conflict');
     for (const node of nodes) node.kill();
     answers.outage = await passUntil(call('book'), 100);
     for (const node of nodes) node.restart({ keepData: true });
@@ -144,9 +150,9 @@ export function itServes(
     const situations = Object.keys({ ...MEANINGS, ...table });
     const expected = situations.map((each) => [each, { ...MEANINGS[each], ...table[each] }]);
     expect(answers).toMatchObject(Object.fromEntries(expected));
-    for (const each of [answers.lost, answers.cutOff, answers.stale])
+    for (const each of [answers.lost, answers.cutOff, answers.stale, answers.conflict])
       expect(each).not.toHaveProperty('retryAfterSeconds');
-    expect(JSON.stringify(answers.stale)).not.toMatch(/seat:1|3[34]/);
+    expect(JSON.stringify([answers.stale, answers.conflict])).not.toMatch(/seat:1|3[34]/);
   });
 }
 
@@ -202,6 +208,7 @@ export const HTTP_TABLE: Readonly<Record<string, Answer>> = {
   busy: { status: 409, statusCode: 409, error: 'Conflict', retryAfter: '1' },
   lost: { status: 500, retryAfter: null },
   stale: { status: 412, error: 'Precondition Failed', retryAfter: null },
+  conflict: { status: 422, error: 'Unprocessable Entity', retryAfter: null },
   outage: { status: 503, error: 'Service Unavailable', retryAfter: '1' },
   misuse: { status: 500, message: 'Internal server error' },
   other: { status: 500, message: 'Internal server error' },
