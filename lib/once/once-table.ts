@@ -69,13 +69,16 @@ export class OnceTable {
   ): Promise<void> {
     const table = this.#table;
     const { clock, integer } = FENCE_SQL[table.dialect];
-    const values = `INTO ${table.name} (resource, fingerprint, result, token, created, until) VALUES (${table.text('$1')}, $2, ${table.text('$3')}, CAST($4 AS ${integer}), ${clock}, ${clock} + ${keepMs}000)`;
-    const columns = ['fingerprint', 'result', 'token', 'created', 'until'];
+    const insert = `INSERT INTO ${table.name} (resource, fingerprint, result, token, created, until) VALUES (${table.text('$1')}, $2, ${table.text('$3')}, CAST($4 AS ${integer}), ${clock}, ${clock} + ${keepMs}000)`;
+    const set = (value: (column: string) => string) =>
+      ['fingerprint', 'result', 'token', 'created', 'until']
+        .map((column) => `${column} = ${value(column)}`)
+        .join(', ');
     // Drivers of SQLite have another method for statements without rows.
     const sql =
       table.dialect === 'mysql'
-        ? `REPLACE ${values}`
-        : `INSERT ${values} ON CONFLICT (resource) DO UPDATE SET ${columns.map((each) => `${each} = EXCLUDED.${each}`).join(', ')} RETURNING 1 AS stored`;
+        ? `${insert} ON DUPLICATE KEY UPDATE ${set((column) => `VALUES(${column})`)}`
+        : `${insert} ON CONFLICT (resource) DO UPDATE SET ${set((column) => `EXCLUDED.${column}`)} RETURNING 1 AS stored`;
     const parameters = [table.encoded(key), fingerprint, table.encoded(answer), String(token)];
     await table.within(transaction, sql, parameters);
   }

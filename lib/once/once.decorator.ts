@@ -38,10 +38,7 @@ const ONCE_PROPERTY = Symbol('@Once: add OnceService to the providers of this mo
  * }
  * ```
  *
- * The decorated method rejects with
- * - `OnceConflictError` when an earlier call of the key had another payload,
- * - `LockBusyError` when another call still runs after `wait`,
- * - what `OnceService.run` rejects with, and its own errors, unchanged.
+ * The decorated method rejects with what {@link OnceService.run} rejects with, and its own errors, unchanged.
  *
  * @throws FencedUsageError at decoration when there is no key
  * @throws RedlockConfigError at decoration when an option is invalid

@@ -8,7 +8,7 @@ const STATEMENTS: readonly (readonly [name: string, form: RegExp])[] = [
   ['begin', /^BEGIN|autocommit = 0/],
   ['advance', /INSERT INTO redlock_fence/],
   ['effect', /INTO effect/],
-  ['store', /(INSERT|REPLACE) INTO redlock_once|UPDATE beside/],
+  ['store', /INSERT INTO redlock_once|UPDATE beside/],
   ['commit', /COMMIT$/],
 ];
 
