@@ -18,7 +18,7 @@ import { locateError } from '../nest/fenced/fenced.interceptor.ts';
 import { calledBy } from '../core/holding/reentrancy.ts';
 import { callOption, keysMade } from '../nest/made-keys.ts';
 import type { SectionOptions } from '../locks/section.ts';
-import { transactionOfRequest } from './once-transaction.ts';
+import { FromRequest, transactionOfRequest, transactionParametersOf } from './once-transaction.ts';
 import { ONCE_OPTIONS, OnceService, type OnceCall, type OnceOptions } from './once.service.ts';
 
 /** The options of {@link Idempotent}. */
@@ -66,6 +66,8 @@ export function Idempotent(options: IdempotentOptions): MethodDecorator {
     const where = methodName(target, propertyKey);
     const section = calledBy({ where }, { wait: 0, ...lock });
     const route: IdempotentRoute = { ...ofRequest, where, section };
+    for (const index of transactionParametersOf(target, propertyKey))
+      FromRequest()(target, propertyKey, index);
     SetMetadata(METADATA, route)(target, propertyKey, descriptor);
     UseInterceptors(IdempotencyInterceptor)(target, propertyKey, descriptor);
   };

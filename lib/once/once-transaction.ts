@@ -6,10 +6,9 @@ const PARAMETERS = Symbol('nestjs-fenced-lock/once-transaction-parameters');
 /** The open transaction of each request of a handler under `@Idempotent`. */
 export const transactionOfRequest = new WeakMap<object, unknown>();
 
-const fromRequest = createParamDecorator((_data: unknown, context: ExecutionContext) =>
-  context.getType<string>() === 'http'
-    ? transactionOfRequest.get(context.switchToHttp().getRequest<object>())
-    : undefined,
+/** Gives a route that transaction. Elsewhere, Nest would take the other parameters for such that have decorators, too. */
+export const FromRequest = createParamDecorator((_data: unknown, context: ExecutionContext) =>
+  transactionOfRequest.get(context.switchToHttp().getRequest<object>()),
 );
 
 /**
@@ -28,7 +27,6 @@ export function OnceTransaction(): ParameterDecorator {
   return (target, propertyKey, index) => {
     const indices = [...transactionParametersOf(target, propertyKey!), index];
     Reflect.defineMetadata(PARAMETERS, indices, target, propertyKey!);
-    fromRequest()(target, propertyKey, index);
   };
 }
 

@@ -1,6 +1,14 @@
 import 'reflect-metadata';
-import { Injectable } from '@nestjs/common';
+import type { AddressInfo, Server } from 'node:net';
+import { Controller, Injectable } from '@nestjs/common';
+import {
+  ClientProxyFactory,
+  MessagePattern,
+  Transport,
+  type MicroserviceOptions,
+} from '@nestjs/microservices';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
+import { lastValueFrom } from 'rxjs';
 import { redisFence } from '../../lib/fencing/index.ts';
 import { LockService } from '../../lib/index.ts';
 import {
@@ -11,7 +19,7 @@ import {
   onceTransaction,
 } from '../../lib/once/index.ts';
 import { createFencingToken } from '../../lib/testing/index.ts';
-import { closeAll, startModule } from '../nest/support/applications.ts';
+import { closeAll, closeLater, startModule } from '../nest/support/applications.ts';
 import { useOnceDatabase } from './support/use-once-database.ts';
 
 afterEach(closeAll);
@@ -61,6 +69,34 @@ describe('a method under @Once', () => {
     expect(await payments.pay('forged')).toEqual(first);
     const other = payments.pay('forged', undefined, 'other');
     await expect(other).rejects.toMatchObject({ code: 'ONCE_CONFLICT' });
+  });
+
+  it('is a handler of a microservice that has its message as it was, without a decorator', async () => {
+    @Controller()
+    class Messages {
+      @MessagePattern('pay')
+      @Once('message:{0.id}')
+      async pay(order: { id: string }, @OnceTransaction() tx: any = onceTransaction()) {
+        return { order, isOpen: typeof tx.query === 'function' };
+      }
+    }
+    const metadata = { controllers: [Messages], providers: [OnceService] };
+    const app = (await startModule(metadata, { fence: database.fence })).createNestApplication();
+    closeLater(app);
+    const options = { host: '127.0.0.1', port: 0 };
+    const server = app.connectMicroservice<MicroserviceOptions>(
+      { transport: Transport.TCP, options },
+      { inheritAppConfig: true },
+    );
+    await app.startAllMicroservices();
+    const { port } = server.unwrap<Server>().address() as AddressInfo;
+    const client = ClientProxyFactory.create({
+      transport: Transport.TCP,
+      options: { ...options, port },
+    });
+    const answer = await lastValueFrom(client.send('pay', { id: 'm1' }));
+    await client.close();
+    expect(answer).toEqual({ order: { id: 'm1' }, isOpen: true });
   });
 
   it('is not run on an instance that Nest did not build, nor without @Once', async () => {
