@@ -106,18 +106,17 @@ export class PostgresLockNode implements PostgresNode {
   join(request: port.JoinRequest, settle: (reply: port.JoinReply) => void): void {
     const { markerName: marker, configuration, versions, floorRetentionMs: retentionMs } = request;
     const isSole = parseConfiguration(configuration).nodes.length === 1;
-    const { server } = this.#joined;
-    this.#joined = { isSole, retentionMs, server };
     const [lowest, highest] = versions;
     const { name = `${marker} ${configuration}`, text: identity = null } =
       this.#service?.identity ?? {};
     const facts = { marker, configuration, lowest, highest, retentionMs, name, identity };
-    this.#ask({ do: 'join', ...facts, server }, (reply: port.JoinReply) => {
+    const { server: known } = this.#joined;
+    this.#ask({ do: 'join', ...facts, server: known }, (reply: port.JoinReply) => {
       if (reply.kind === 'joined') {
         // For as long as this process lives: a standby that takes over has the name of the database, too.
-        this.#joined = { isSole, retentionMs, server: reply.server };
-        const { server: own } = reply;
-        this.#keepJoined({ do: 'join', ...facts, server: own });
+        const { server } = reply;
+        this.#joined = { isSole, retentionMs, server };
+        this.#keepJoined({ do: 'join', ...facts, server });
       }
       settle(reply);
     });
@@ -216,17 +215,15 @@ export class PostgresLockNode implements PostgresNode {
     if (lockName !== undefined) this.#service?.listener.turn(lockName, Number(keptMs));
   }
 
-  /** Collects a vote. A time that is no integer would fail all that leave with it. */
+  /** Collects a vote. */
   #vote(command: Command, settle: (reply: any) => void): boolean {
-    const isUsable = Number.isInteger(command['ttlMs'] ?? 1);
-    const message = 'a ttl must be a whole number of milliseconds';
-    if (isUsable) this.#line.push(command, settle);
-    else settle({ kind: 'failed', nothingWritten: false, reason: 'error', message });
-    return isUsable;
+    this.#line.push(command, settle);
+    return true;
   }
 
   #ask(command: Command, settle: (reply: any) => void): void {
-    if (this.#vote(command, settle)) this.#line.flush();
+    this.#line.push(command, settle);
+    this.#line.flush();
   }
 }
 

@@ -184,7 +184,7 @@ BEGIN
       deleted := deleted + (l.holder = me)::integer;
     END IF;
     is_line := EXISTS (SELECT FROM redlock_waiter WHERE resource = freed AND waits_until > clock_timestamp());
-    IF leaves THEN DELETE FROM redlock_waiter WHERE resource = freed AND mark = process; END IF;
+    IF leaves AND is_line THEN DELETE FROM redlock_waiter WHERE resource = freed AND mark = process; END IF;
     IF is_mine AND is_line AND (called->'pass')::boolean THEN PERFORM redlock_v1_next(freed);
     ELSIF is_mine AND is_line AND was_granted THEN
       UPDATE redlock_lease SET holder = '#' || process, valid_until = clock_timestamp() + interval '20 milliseconds' WHERE resource = freed;
