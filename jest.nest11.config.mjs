@@ -19,6 +19,7 @@ const SAME_ON_EVERY_NEST = [
   '<rootDir>/test/postgres/',
   '<rootDir>/test/package/(?!readme\\.nest11)',
   '<rootDir>/test/regressions/',
+  '<rootDir>/test/schedule/(?!fenced-cron-decoration)',
   '<rootDir>/test/security/holders\\.spec\\.ts$',
   '<rootDir>/test/simulation/',
   '<rootDir>/test/nest/(attach|claim|cls-transaction|fenced|key-template|lock-service)\\.spec\\.ts$',

@@ -106,6 +106,8 @@ const PROGRAMS = resolve(
 // A worker that gets no answer of its queue keeps trying.
 const jobs = specs('campaign/jobs', ['--forceExit']);
 const once = specs('campaign/once');
+// A process that was cut off keeps trying.
+const cron = specs('campaign/cron', ['--forceExit']);
 // The specs push the buttons of one page. Without a Chromium their servers would keep jest alive.
 const browser = specs('sample/test/browser', ['--runInBand', '--forceExit']);
 
@@ -207,6 +209,12 @@ export const PARTS: readonly Part[] = [
     name: 'once',
     what: 'processes that are killed at 20 points of work that is done once, in three databases, and a control',
     commands: (options) => [once.command(options)],
+  },
+  {
+    ...cron,
+    name: 'cron',
+    what: 'cron jobs of five processes, which are killed, stopped and cut off, and whose clocks differ, or step',
+    commands: (options) => [cron.command(options)],
   },
   {
     ...browser,

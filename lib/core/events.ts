@@ -56,8 +56,45 @@ export interface Configuration {
   readonly quorum: number;
 }
 
-/** The events of locks and nodes, for logs and metrics. Contention is not an error, and no event carries a secret. */
+interface AboutRun {
+  /** The name of the job. */
+  readonly name: string;
+  /** The scheduled time of the run, in ISO 8601. */
+  readonly scheduled: string;
+  /** The method, `Class.method`; absent for a job of node-cron. */
+  readonly where?: string;
+}
+
+/** The events of runs of jobs under `@FencedCron`. */
+export type RunEvent =
+  /** The work of a run begins. */
+  | (AboutRun & {
+      readonly type: 'run-started';
+      /** The number of times that it was begun: more than 1 where it has died before. */
+      readonly attempt: number;
+      /** The time since it was scheduled, by the clock of this host. */
+      readonly lateMs: number;
+    })
+  /** The work of a run has ended. */
+  | (AboutRun & {
+      readonly type: 'run-ended';
+      /** The time that it took. */
+      readonly ranMs: number;
+      /** Present where it failed. */
+      readonly error?: unknown;
+    })
+  /** Runs were not begun at their time, or have died. The process says it that begins the run of `scheduled`, or skips it. */
+  | (AboutRun & {
+      readonly type: 'run-missed';
+      /** The scheduled times of the runs that were missed. */
+      readonly times: readonly string[];
+      /** Whether the run of `scheduled` begins now. */
+      readonly isRun: boolean;
+    });
+
+/** The events of locks, nodes and runs, for logs and metrics. Contention is not an error, and no event carries a secret. */
 export type LockEvent =
+  | RunEvent
   /** A caller has its lock. */
   | (AboutLock &
       AfterWait & {

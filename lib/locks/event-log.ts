@@ -129,6 +129,12 @@ function warningOf(event: LockEvent): string | undefined {
         : `Node ${event.address} leads to another server than before, which has been up for ${inSeconds(event.upMs)}: two processes could hold one lock, each on another server. Locks that the other one granted are lost. Give each server as a node of its own, by an address that leads to no other; see "One Redis or three" in docs/hosting.md.`;
     case 'node-failing':
       return `Server ${event.address} gives no locks: ${event.reason}`;
+    case 'run-missed': {
+      const { length } = event.times;
+      const runs = length === 1 ? 'a run' : `${length} runs, the last one`;
+      const next = event.isRun ? 'begins now' : "is older than 'catchUp', and is skipped";
+      return `The job '${event.name}' has missed ${runs} of ${event.times.at(-1)}: no process was there, or it died. The run of ${event.scheduled} ${next}.`;
+    }
     case 'release-delayed':
       return `Lock ${quoteKeys(event.keys)} is still kept by ${event.sections} nested ${event.sections === 1 ? 'call' : 'calls'} that joined it, ${Math.round(event.sinceMs)} ms after its outer work ended. Probably a promise was not awaited: await it in the outer work, or start work that outlives the outer work after that has ended.`;
     default:

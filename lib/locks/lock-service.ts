@@ -57,7 +57,10 @@ function refusedTemplate(
 export class LockService {
   private readonly shared: SharedSections = new WeakMap();
 
-  constructor(protected readonly host: LockHost) {}
+  constructor(
+    /** @internal */
+    readonly host: LockHost,
+  ) {}
 
   /**
    * Runs `work` while the lock is held, and releases it when the returned promise settles.

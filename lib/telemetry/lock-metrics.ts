@@ -1,7 +1,7 @@
 import type { BatchObservableResult, Meter } from '@opentelemetry/api';
 import type { LockEvent } from '../core/events.ts';
 import type { LockTelemetry } from '../locks/telemetry.ts';
-import { labelsOf } from './lock-spans.ts';
+import { labelsOf, typeOf } from './lock-spans.ts';
 
 /** The upper bounds in seconds: from a vote in a data centre to waits and holds of a minute. */
 const BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
@@ -23,6 +23,11 @@ export function lockMetrics(meter: Meter): Omit<LockTelemetry, 'begin'> {
     unit: '{leader}',
     description: 'Classes that lead in this process',
   });
+  const run = histogram('lock.run.duration', 'Time that runs of cron jobs took');
+  const missed = meter.createCounter('lock.run.missed', {
+    unit: '{run}',
+    description: 'Runs of cron jobs that were missed',
+  });
   const counters = new Map([
     counter('acquired', '{lock}', 'Locks that callers got'),
     counter('busy', '{call}', 'Calls whose wait ended while another held the lock'),
@@ -32,6 +37,13 @@ export function lockMetrics(meter: Meter): Omit<LockTelemetry, 'begin'> {
   ]);
   return {
     onEvent(event) {
+      if (event.type === 'run-missed')
+        missed.add(event.times.length, { 'lock.run.name': event.name });
+      if (event.type === 'run-ended')
+        run.record(event.ranMs / 1000, {
+          'lock.run.name': event.name,
+          ...('error' in event && { 'error.type': typeOf(event.error) }),
+        });
       if (!('keys' in event)) return;
       const labels = labelsOf(event);
       if (event.type === 'acquired') wait.record(event.waitedMs / 1000, labels);

@@ -62,7 +62,8 @@ function failed(span: Span | undefined, error: unknown): void {
   span?.setStatus({ code: SpanStatusCode.ERROR, message: String(error) });
 }
 
-function typeOf(error: unknown): string {
+/** What `error.type` says of it. */
+export function typeOf(error: unknown): string {
   if (isRedlockError(error)) return error.code;
   return error instanceof Error ? error.name : typeof error;
 }

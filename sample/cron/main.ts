@@ -2,8 +2,8 @@
 import 'reflect-metadata';
 import { Injectable, Logger, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { Cron, ScheduleModule } from '@nestjs/schedule';
-import { Fenced, LockSignal, RedlockModule } from 'nestjs-fenced-lock';
+import { LockSignal, lockSignal, RedlockModule } from 'nestjs-fenced-lock';
+import { FencedCron } from 'nestjs-fenced-lock/schedule';
 
 /** Your reports, one customer at a time. */
 @Injectable()
@@ -21,16 +21,12 @@ export class NightlyReport {
 
   constructor(private readonly reports: Reports) {}
 
-  /**
-   * Every process has the timer. One of them gets the lock; the others skip, and so does one that is shutting down.
-   * `minHold` is longer than the clocks of the hosts differ: the last timer to fire finds the lock still held.
-   */
-  @Cron('0 3 * * *', { name: 'nightly' })
-  @Fenced('nightly-report', { onBusy: 'skip', wait: '5s', minHold: '10s' })
-  async run(@LockSignal() lost?: AbortSignal): Promise<void> {
+  /** Every process has the timer. One of them runs the job; the others skip, and so does one that is shutting down. */
+  @FencedCron('0 3 * * *', { name: 'nightly', timeZone: 'Europe/Berlin' })
+  async run(@LockSignal() lost = lockSignal()): Promise<void> {
     for (const customer of await this.reports.customers()) {
       // A process that was frozen, or lost the servers, stops here. Another one may have begun.
-      lost?.throwIfAborted();
+      lost.throwIfAborted();
       await this.reports.build(customer);
       this.logger.log(`The report for ${customer} is built.`);
     }
@@ -39,10 +35,10 @@ export class NightlyReport {
 
 @Module({
   imports: [
-    ScheduleModule.forRoot(),
     RedlockModule.forRoot({
       // One server, or three or five that know nothing of each other.
       nodes: (process.env['REDIS_NODES'] ?? 'redis://localhost:6379').split(','),
+      // With a fence, a ledger says which runs were missed, and they are made up for: see docs/cron.md.
     }),
   ],
   providers: [NightlyReport, Reports],

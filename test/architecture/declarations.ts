@@ -13,6 +13,8 @@ const ENTRIES = [
   'leader/',
   'once/',
   'postgres/',
+  'postgres/',
+  'schedule/',
   'telemetry/',
   'terminus/',
   'testing/',

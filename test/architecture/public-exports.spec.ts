@@ -21,6 +21,11 @@ const ENTRIES: readonly (readonly [path: string, page: string, load: () => Promi
     () => import('../../lib/postgres/index.ts'),
   ],
   [
+    'lib/schedule/index.ts',
+    'nestjs-fenced-lock/schedule',
+    () => import('../../lib/schedule/index.ts'),
+  ],
+  [
     'lib/telemetry/index.ts',
     'nestjs-fenced-lock/telemetry',
     () => import('../../lib/telemetry/index.ts'),

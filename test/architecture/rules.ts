@@ -14,7 +14,11 @@ interface Layer {
 const NEST_PACKAGES = ['@nestjs/common', '@nestjs/core', 'rxjs', 'reflect-metadata'];
 
 /** Packages that only who imports these entry points has. */
-const OPTIONAL = { telemetry: ['@opentelemetry/api'], terminus: ['@nestjs/terminus'] };
+const OPTIONAL = {
+  schedule: ['cron'],
+  telemetry: ['@opentelemetry/api'],
+  terminus: ['@nestjs/terminus'],
+};
 
 const LAYERS: Readonly<Record<string, Layer>> = {
   core: { files: [], packages: ['node:'] },
@@ -52,6 +56,11 @@ const LAYERS: Readonly<Record<string, Layer>> = {
   leader: { files: ['core/', 'locks/lock-host.ts', 'nest/'], packages: [] },
   // Work under a lock, and its answer in the database of the fence.
   once: { files: ['core/', 'fencing/', 'locks/', 'nest/'], packages: ['node:', ...NEST_PACKAGES] },
+  // Methods under locks, whose runs are rows beside a fence.
+  schedule: {
+    files: ['core/', 'locks/', 'nest/', 'fencing/fence.ts', 'fencing/sql/'],
+    packages: ['node:', '@nestjs/common', ...OPTIONAL.schedule],
+  },
   terminus: {
     files: ['locks/lock-service.ts'],
     packages: ['@nestjs/common', ...OPTIONAL.terminus],

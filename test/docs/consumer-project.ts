@@ -52,6 +52,7 @@ export * as leader from '${NAME}/leader';
 export * as once from '${NAME}/once';
 export * as telemetry from '${NAME}/telemetry';
 export * as postgres from '${NAME}/postgres';
+export * as schedule from '${NAME}/schedule';
 export * as terminus from '${NAME}/terminus';
 export * as testing from '${NAME}/testing';
 `;

@@ -22,6 +22,7 @@ import { createLocks } from 'nestjs-fenced-lock/core';
 import { FencedJob, jobToken, leaseToken, revisionToken, type KubernetesLease } from 'nestjs-fenced-lock/jobs';
 import { isLeader, Leader, type Candidate } from 'nestjs-fenced-lock/leader';
 import { Idempotent, Once, OnceService, OnceTransaction, onceDdl, onceTransaction } from 'nestjs-fenced-lock/once';
+import { CronRuns, FencedCron, fencedRunCoordinator, type CronRun } from 'nestjs-fenced-lock/schedule';
 import { openTelemetry } from 'nestjs-fenced-lock/telemetry';
 import { assertFenceConformance, createFencingToken, createMemoryNodes, occupy, fenceConformance, MemoryLockNode, MemoryLockServer, type FenceStore } from 'nestjs-fenced-lock/testing';
 declare const nodes: MemoryLockNode[];

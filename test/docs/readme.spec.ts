@@ -1,5 +1,4 @@
 import 'reflect-metadata';
-import { SchedulerRegistry } from '@nestjs/schedule';
 import { Test } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { Redis } from 'ioredis';
@@ -11,6 +10,7 @@ import type { Pool } from 'pg';
 import type { LockService } from '../../lib/index.ts';
 import { postgresFence } from '../../lib/fencing/index.ts';
 import { postgresNode } from '../../lib/postgres/index.ts';
+import { cronDdl } from '../../lib/schedule/index.ts';
 import { closeAll, closeLater, silentLogger } from '../nest/support/applications.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
 import { eventually } from '../support/eventually.ts';
@@ -33,6 +33,7 @@ const WITHOUT_REDIS = readPage('docs/without-redis.md');
 
 const database = usePostgres(async (pool) => {
   await pool.query(postgresFence(pool).ddl());
+  await pool.query(cronDdl(postgresFence(pool)));
   await pool.query('CREATE TABLE seat (id text PRIMARY KEY, customer text)');
   await pool.query("INSERT INTO seat VALUES ('12A'), ('12B'), ('12C'), ('12D')");
   await pool.query(/CREATE TABLE document .+(?= \*\/)/.exec(OWN_FENCE.text)![0]);
@@ -73,8 +74,9 @@ describe('the README', () => {
       const { ReportService } = await project.load('report.service.ts');
       const { LockService } = await project.loadPackage();
       const app = await start(AppModule);
-      expect(app.get(SchedulerRegistry).getCronJobs().size).toBe(1);
-      await expect(app.get(ReportService).build('ana')).resolves.toBe('report for ana');
+      const reports = app.get(ReportService);
+      await expect(reports.nightly()).resolves.toBeUndefined();
+      await expect(reports.build('ana')).resolves.toBe('report for ana');
       const known = await app.get(LockService).inspect('report:ana');
       expect([known.holder, Number(known.lastToken) > 0]).toEqual([null, true]);
     },

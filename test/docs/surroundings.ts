@@ -102,6 +102,14 @@ export const SHAPES: Readonly<Record<string, string>> = {
   class ConfigModule {}
   class ConfigService { getOrThrow<Value>(name: string): Value }
 }`,
+  // The plug as 4.6.0 declares it.
+  'node-cron': `{
+  interface RunCoordinator {
+    shouldRun(key: string, ttlMs: number): boolean | Promise<boolean>;
+    onComplete?(key: string): void | Promise<void>;
+  }
+  function setRunCoordinator(coordinator: RunCoordinator | undefined): void;
+}`,
   postgres: `{
   interface TransactionSql { unsafe(text: string, parameters: unknown[]): Promise<Record<string, unknown>[]> }
   interface Sql { begin<Result>(options: string, work: (tx: TransactionSql) => Promise<Result>): Promise<Result> }

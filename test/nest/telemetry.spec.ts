@@ -92,7 +92,8 @@ async function start(options: Partial<RedlockModuleOptions> = {}, ...leaders: Ty
       ]),
     );
   };
-  return { seats: module.get(Seats), locks: module.get(LockService), nodes, module, measure };
+  const [seats, locks] = [module.get(Seats), module.get(LockService)];
+  return { seats, locks, nodes, module, measure, telemetry };
 }
 
 const failing = (): never => {
@@ -315,8 +316,33 @@ describe('metrics', () => {
   });
 });
 
+describe('the runs of cron jobs', () => {
+  afterEach(closeAll);
+
+  it('are measured and counted by the names of their jobs', async () => {
+    const { telemetry, measure } = await start();
+    const run = { name: 'nightly', scheduled: '2026-06-01T03:00:00.000Z' };
+    telemetry.onEvent({ ...run, type: 'run-ended', ranMs: 2_000 });
+    telemetry.onEvent({ ...run, type: 'run-ended', ranMs: 500, error: new TypeError('no paper') });
+    telemetry.onEvent({ ...run, type: 'run-missed', times: ['one', 'other'], isRun: true });
+    const measured = await measure();
+    const points = (name: string) =>
+      measured
+        .get(name)!
+        .points.map(({ attributes, value }) => [
+          Object.values(attributes),
+          typeof value === 'number' ? value : value.sum,
+        ]);
+    expect(points('lock.run.duration')).toEqual([
+      [['nightly'], 2],
+      [['nightly', 'TypeError'], 0.5],
+    ]);
+    expect(points('lock.run.missed')).toEqual([[['nightly'], 2]]);
+  });
+});
+
 describe('the names of metrics', () => {
-  const labels = ['lock_template', 'lock_where', 'lock_loss_reason', 'lock_node'];
+  const labels = ['lock_template', 'lock_where', 'lock_loss_reason', 'lock_node', 'lock_run_name'];
   const asked = ['dashboard.json', 'alerts.yaml'].map((name) => {
     const text = readFileSync(`docs/observability/${name}`, 'utf8');
     const names = [...text.matchAll(/\block_[a-z_]+/g)].map(([found]) => found);

@@ -39,8 +39,14 @@ export class Program<Question extends object = never> {
   /**
    * @param settings reach the script as JSON in its first argument
    * @param edits changes to the code that it runs
+   * @param environment variables besides those of this process
    */
-  constructor(script: string, settings: object, edits: readonly Edit[] = []) {
+  constructor(
+    script: string,
+    settings: object,
+    edits: readonly Edit[] = [],
+    environment: NodeJS.ProcessEnv = {},
+  ) {
     const loaders = edits.length > 0 ? LOADERS : LOADERS.slice(0, 1);
     this.child = fork(script, [JSON.stringify(settings)], {
       execArgv: [
@@ -48,7 +54,12 @@ export class Program<Question extends object = never> {
         ...loaders.flatMap((loader) => ['--import', loader]),
       ],
       // The options of this process are left out: they are jest's.
-      env: { ...process.env, NODE_OPTIONS: '', SIMULATED_EDITS: JSON.stringify(edits) },
+      env: {
+        ...process.env,
+        NODE_OPTIONS: '',
+        SIMULATED_EDITS: JSON.stringify(edits),
+        ...environment,
+      },
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     });
     const collect = (text: Buffer): void => {

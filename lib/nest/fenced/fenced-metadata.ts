@@ -49,7 +49,7 @@ export function markFenced(
 ): void {
   if (fencedDefinition(target, propertyKey) !== undefined) {
     throw new FencedUsageError(
-      `${definition.where} is under @Fenced twice. Give one @Fenced all keys: @Fenced(['a:{0}', 'b:{1}']).`,
+      `${definition.where} is under @Fenced twice, or under @FencedCron as well. Give one @Fenced all keys: @Fenced(['a:{0}', 'b:{1}']). A job takes further locks inside, with withLock.`,
     );
   }
   Reflect.defineMetadata(FENCED, definition, target, propertyKey);

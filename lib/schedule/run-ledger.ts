@@ -1,0 +1,176 @@
+import type { Fence, FenceToken } from '../fencing/fence.ts';
+import { FencedTable } from '../fencing/sql/fenced-table.ts';
+import type { SqlDialect } from '../fencing/sql/sql-executor.ts';
+
+/** A run of a job, as the ledger has it. */
+export interface RunRecord {
+  /** The name of the job. */
+  readonly name: string;
+  /** The instant that the expression names, whenever the run began. */
+  readonly scheduled: Date;
+  /** By the clock of the host that ran it, as `ended`. */
+  readonly started: Date;
+  /** Undefined while it runs; of a run that died, when that was noticed. */
+  readonly ended: Date | undefined;
+  /** `died`: its process ended, or lost the lock. `skipped`: it was not run, and will not be. */
+  readonly outcome: 'done' | 'failed' | 'died' | 'skipped' | undefined;
+  /** How often it was begun. */
+  readonly attempt: number;
+  /** The value of the fencing token. */
+  readonly token: number;
+  /** The holder of the lock. */
+  readonly holder: string;
+}
+
+/** The run that a call is about. */
+export type RunId = Pick<RunRecord, 'name' | 'scheduled'>;
+
+/** What decides whether a run may begin, besides the ledger. */
+export interface RunRules {
+  /** This process was not there at its time. Nobody was, if the ledger does not know the job. */
+  readonly isBeforeStart?: boolean;
+  /** It may not begin any more. */
+  readonly isTooOld?: boolean;
+  /** A run that died may begin again. */
+  readonly isRepeated?: boolean;
+}
+
+/** A run that kills its process must not kill one after the other. */
+const MOST_ATTEMPTS = 3;
+const KEPT_MS = 90 * 86_400_000;
+
+/** Times are texts in ISO 8601: they sort as they are, and every driver returns them as they are. */
+const ddl = (table: string, dialect: SqlDialect): string => {
+  const [name, bytes, end] = {
+    postgresql: ['text COLLATE "C"', ' COLLATE "C"', ''],
+    mysql: ['VARBINARY(2500)', ' CHARACTER SET ascii', ' ENGINE = InnoDB ROW_FORMAT = DYNAMIC'],
+    sqlite: ['TEXT', '', ''],
+  }[dialect] as [string, string, string];
+  return `CREATE TABLE IF NOT EXISTS ${table} (
+  name ${name} NOT NULL,
+  scheduled VARCHAR(24)${bytes} NOT NULL,
+  started VARCHAR(24) NOT NULL,
+  ended VARCHAR(24),
+  outcome VARCHAR(8),
+  attempt INTEGER NOT NULL,
+  token BIGINT NOT NULL,
+  holder VARCHAR(255) NOT NULL,
+  PRIMARY KEY (name, scheduled)
+)${end};`;
+};
+
+const isSettled = ({ outcome, attempt }: RunRecord): boolean =>
+  outcome !== undefined && (outcome !== 'died' || attempt >= MOST_ATTEMPTS);
+
+/** The runs of all jobs: a table beside that of a fence, which is written in the transactions of that fence. */
+export class RunLedger {
+  readonly ddl: string;
+  readonly #table: FencedTable;
+  readonly #fence: Fence;
+
+  /** @param user what needs it, for messages @throws RedlockConfigError when it is no fence in an SQL database */
+  constructor(user: string, fence: Pick<Fence, 'claim'> | undefined) {
+    this.#table = new FencedTable(user, fence, 'redlock_run', ddl);
+    this.#fence = fence as Fence;
+    this.ddl = this.#table.ddl;
+  }
+
+  /** The runs up to the time `latest`, the newest first. */
+  async list(
+    name: string,
+    limit: number,
+    latest = new Date(Date.UTC(9999, 11)),
+    transaction?: unknown,
+  ): Promise<RunRecord[]> {
+    const select = `SELECT scheduled, started, ended, outcome, attempt, token, holder FROM ${this.#table.name}
+WHERE name = $1 AND scheduled <= $2 ORDER BY scheduled DESC LIMIT ${limit}`;
+    const rows = await this.#run(transaction, select, name, latest);
+    return rows.map(({ scheduled, started, ended, outcome, attempt, token, holder }: any) => ({
+      name,
+      scheduled: new Date(scheduled),
+      started: new Date(started),
+      ended: ended === null ? undefined : new Date(ended),
+      outcome: outcome ?? undefined,
+      attempt: Number(attempt),
+      token: Number(token),
+      holder,
+    }));
+  }
+
+  /** Whether nothing more will become of it. */
+  async isSettled({ name, scheduled }: RunId): Promise<boolean> {
+    const [latest] = await this.list(name, 1, scheduled);
+    return Number(latest?.scheduled) === Number(scheduled) && isSettled(latest!);
+  }
+
+  /**
+   * Writes that a run begins, if it may. The caller holds the lock of the job, so whatever has no end has died.
+   *
+   * @returns the number of the attempt, 0 where it may not begin, and the time of the run before it; nothing where no run was missed either
+   */
+  begin({ name, scheduled }: RunId, token: FenceToken, rules: RunRules) {
+    return this.#fence.transaction(token, async (transaction) => {
+      const run = (sql: string, ...values: (string | Date)[]) =>
+        this.#run(transaction, sql, name, ...values);
+      const table = this.#table.name;
+      const now = new Date();
+      await run(
+        `UPDATE ${table} SET ended = $2, outcome = 'died' WHERE name = $1 AND ended IS NULL`,
+        now,
+      );
+      const known = await this.list(name, 2, scheduled, transaction);
+      const own = Number(known[0]?.scheduled) === Number(scheduled) ? known.shift() : undefined;
+      const previous = known[0]?.scheduled;
+      // A job that is new has missed nothing.
+      const isNew = rules.isBeforeStart === true && !own && !previous;
+      if (isNew && (await this.list(name, 1, undefined, transaction)).length > 0) return undefined;
+      const isSkipped = isNew || rules.isTooOld === true;
+      if (own && (isSettled(own) || isSkipped || !rules.isRepeated)) return undefined;
+      const oldest = new Date(scheduled.getTime() - KEPT_MS);
+      await run(
+        `DELETE FROM ${table} WHERE name = $1 AND (scheduled = $2 OR scheduled < $3)`,
+        scheduled,
+        oldest,
+      );
+      const attempt = isSkipped ? 0 : (own?.attempt ?? 0) + 1;
+      const end = isSkipped ? "$3, 'skipped'" : 'NULL, NULL';
+      await run(
+        `INSERT INTO ${table} (name, scheduled, started, ended, outcome, attempt, token, holder)
+VALUES ($1, $2, $3, ${end}, ${attempt}, ${BigInt(token.value)}, $4)`,
+        scheduled,
+        now,
+        token.holder,
+      );
+      return isNew ? undefined : { attempt, previous };
+    });
+  }
+
+  /**
+   * Commits `work`, and with it the end of a run that has none.
+   *
+   * @throws StaleTokenError when the job has run again since; nothing was written
+   */
+  end<Result>(
+    { name, scheduled }: RunId,
+    token: FenceToken,
+    outcome: 'done' | 'failed',
+    work: (transaction: any) => Promise<Result> | Result,
+  ): Promise<Result> {
+    const sql = `UPDATE ${this.#table.name} SET ended = $3, outcome = $4 WHERE name = $1 AND scheduled = $2 AND ended IS NULL`;
+    return this.#fence.transaction(token, async (transaction) => {
+      const result = await work(transaction);
+      await this.#run(transaction, sql, name, scheduled, new Date(), outcome);
+      return result;
+    });
+  }
+
+  #run(transaction: unknown, sql: string, ...values: (string | Date)[]) {
+    const table = this.#table;
+    const text = sql.replaceAll(/\$\d/g, (placeholder) => table.text(placeholder));
+    const parameters = values.map((value) =>
+      table.encoded(typeof value === 'string' ? value : value.toISOString()),
+    );
+    if (transaction === undefined) return table.alone(text, parameters);
+    return table.within(transaction, text, parameters);
+  }
+}
