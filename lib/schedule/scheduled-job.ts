@@ -19,7 +19,7 @@ type Call = (run: CronRun) => Promise<unknown>;
 
 /** After this time it is noticed that the clock was set, or that the machine slept. */
 const LONGEST_PAUSE_MS = 60_000;
-/** Servers that are away are asked again. */
+/** Servers that are away are asked again after this time at first, and then less often. */
 const RETRY_MS = 1_000;
 
 const ledgers = new WeakMap<LockHost, RunLedger | undefined>();
@@ -45,7 +45,8 @@ export class ScheduledJob {
   #settledMs: number | undefined;
   #timer: NodeJS.Timeout | undefined;
   #isStopped = false;
-  #hasFailed = false;
+  /** How often in a row it could not begin. */
+  #failures = 0;
 
   constructor(
     private readonly host: LockHost,
@@ -71,11 +72,11 @@ export class ScheduledJob {
         else pauseMs = this.host.redlock.options.acquire.ttlMs;
         if (this.#settledMs !== scheduledMs) break;
       }
-      this.#hasFailed = false;
+      this.#failures = 0;
     } catch (error) {
-      pauseMs = RETRY_MS;
-      if (!this.#hasFailed) this.#say('can not begin, and is tried again each second', error);
-      this.#hasFailed = true;
+      pauseMs = Math.min(RETRY_MS * 2 ** this.#failures, LONGEST_PAUSE_MS / 4);
+      if (this.#failures === 0) this.#say('can not begin, and is tried again', error);
+      this.#failures += 1;
     }
     if (this.#isStopped) return;
     const now = Date.now();

@@ -216,6 +216,24 @@ void createLocks({ nodes: ['${url}'] }).then((locks) => locks.withLock('a', () =
   });
 });
 
+describe('docs/cron.md', () => {
+  it('has an application whose job writes what it has done, and can be asked for it', async () => {
+    const project = await writePrograms('docs/cron.md');
+    const { pool, AppModule } = await project.load('app.module.ts');
+    closeLater({ close: () => pool.end() });
+    const { tables } = await project.load('migration.ts');
+    const [night] = /CREATE TABLE night [^`]+/.exec(readPage('docs/cron.md').text)!;
+    for (const sql of [...tables, night]) await database.pool.query(sql);
+    const { NightlyService } = await project.load('nightly.service.ts');
+    const nights = (await start(AppModule)).get(NightlyService);
+    await nights.report();
+    const last = await nights.lastReport();
+    expect(last).toMatchObject({ name: 'nightly', outcome: 'done', attempt: 1 });
+    const { rows } = await database.pool.query('SELECT * FROM night');
+    expect(rows).toEqual([{ scheduled: last.scheduled }]);
+  });
+});
+
 describe('docs/testing.md', () => {
   it('has tests that pass without Redis', async () => {
     const project = await writePrograms('docs/testing.md', [

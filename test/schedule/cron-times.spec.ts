@@ -104,8 +104,8 @@ describe('the times of a cron expression', () => {
     'of %s are those of a clock that is watched each minute',
     (zone) => {
       for (const day of NIGHTS[zone])
-        for (const hours of ['1', '2', '1,2,3', '0,12,23'])
-          for (const minute of [0, 15, 30, 59]) {
+        for (const hours of ['2', '1,2,3'])
+          for (const minute of [0, 30]) {
             const fromMs = Date.parse(`${day}T00:00:00Z`) - 14 * HOUR_MS;
             const times = new CronTimes(`${minute} ${hours} * * *`, zone);
             const own = times.between(fromMs, fromMs + 48 * HOUR_MS);

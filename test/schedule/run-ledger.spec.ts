@@ -58,6 +58,9 @@ describe('the ledger of runs', () => {
       const late = ledger.end(run, first, 'done', () => execute('SELECT 1'));
       await expect(late).rejects.toThrow(StaleTokenError);
       expect(await ledger.isSettled(run)).toBe(false);
+      const failing = ledger.end(run, second, 'done', () => Promise.reject(new Error('no paper')));
+      await expect(failing).rejects.toThrow('no paper');
+      expect(await ledger.isSettled(run)).toBe(false);
       await ledger.end(run, second, 'done', () => undefined);
       expect(await ledger.isSettled(run)).toBe(true);
       await ledger.end(run, second, 'failed', () => undefined);

@@ -14,7 +14,7 @@ const CLOCKS_MS = [0, 2_000, -2_000, 1_000, 0];
 const STEPS_MS = [60_000, -60_000, 15_000, -15_000, 3_000, 0];
 const OUTAGE_MS = 30_000;
 /** Longer than a lock lives. */
-const STOP_MS = 9_000;
+const STOP_MS = 14_000;
 
 export interface FleetSettings extends Omit<WorkerSettings, 'host'> {
   readonly seed: number;
@@ -70,7 +70,7 @@ export class Fleet {
       if (passedMs > durationMs) break;
       if (this.report.outages === 0 && passedMs > durationMs / 2) await this.#outage();
       else await this.#harm();
-      await sleep(this.#chance.between(2_000, 10_000));
+      await sleep(this.#chance.between(5_000, 15_000));
     }
     for (const [host, clock] of this.#clocks.entries()) await clock.set(CLOCKS_MS[host]!);
   }

@@ -70,9 +70,7 @@ for (let job = 0; job < jobs; job += 1) {
     RedlockModule.forRoot({
       nodes: [redisUrl ?? postgresNode(fence)],
       fence,
-      ttl: '5s',
-      nodeTimeout: '1s',
-      maxTtl: '5s',
+      nodeTimeout: '2s',
     }),
   ],
   providers: [Jobs],
