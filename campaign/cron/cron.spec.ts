@@ -52,8 +52,8 @@ describe('jobs of five processes, of which some are killed, stopped and cut off,
 
   // A lock in a database waits for its disk.
   it.each([
-    ['Redis', 20],
-    ['PostgreSQL alone', 6],
+    ['Redis', 25],
+    ['PostgreSQL alone', 8],
   ])(
     'run once for each of their times, with locks in %s; without the ledger they do not',
     async (home, jobs) => {
