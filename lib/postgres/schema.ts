@@ -179,7 +179,12 @@ BEGIN
   IF NOT isfinite(l.valid_until) OR l.token = 0 THEN
     RETURN jsonb_build_object('kind', 'failed', 'nothingWritten', true, 'reason', 'error', 'message', 'WRONGTYPE ' || l.resource || ' holds data that is no lock');
   END IF;
-  IF floor < l.token THEN RETURN jsonb_build_object('kind', 'outnumbered', 'limit', l.token); END IF;
+  IF floor < l.token + 2 THEN
+    IF floor = l.token AND l.holder = called->>'value' THEN
+      PERFORM pg_notify('redlock_' || left(called->>'holder', 8), '-1 ' || l.resource);
+    END IF;
+    RETURN jsonb_build_object('kind', 'outnumbered', 'limit', l.token);
+  END IF;
   IF floor > greatest(now_micros + 86400000000, l.token + 1000000) THEN
     RETURN jsonb_build_object('kind', 'outnumbered', 'limit', greatest(now_micros, l.token));
   END IF;

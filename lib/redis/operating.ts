@@ -12,7 +12,8 @@ export const REVOKE = defineScript(`
 -- ARGV: holder o, value "revoked:...", leastMs, channel of its process, c (16 digits; the new floor, or '' for none)
 -- Returns ms for which it stays taken; otherwise nothing was written:
 --   false: the lock has not this holder, nor, with c, this value;
---   {-1, limit}: c is below the floor, or more than a day ahead; a number above limit is neither;
+--   {-1, limit}: c is less than two above the floor, or more than a day ahead; limit and two is neither. One that is the floor already is
+--     asked for again: the process is notified once more;
 --   error WRONGTYPE: the lock's name holds other data, which is kept. A vote writes a TTL, and a floor.
 local call, lock, A = redis.call, KEYS[1], ARGV
 local value, c = call('GET', lock), tonumber(A[5])
@@ -24,7 +25,11 @@ end
 if c then
   local F, time = tonumber(string.sub(floor, 1, 16)), call('TIME')
   local now = time[1] * 1000000 + time[2]
-  if c < F then return {-1, string.format('%.0f', F)} end
+  -- The call whose floor this is may be granted the number above it.
+  if c < F + 2 then
+    if c == F and value == A[2] then redis.pcall('PUBLISH', A[4], '-1 ' .. lock) end
+    return {-1, string.format('%.0f', F)}
+  end
   if c > math.max(now + 86400000000, F + 1000000) then return {-1, string.format('%.0f', math.max(now, F))} end
   -- The life of the floor suits the holder, whose number it replaces. Where this one ends early, an older call may be granted.
   call('SET', KEYS[2], A[5] .. ' ' .. A[5], 'KEEPTTL')

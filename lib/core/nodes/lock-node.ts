@@ -271,7 +271,7 @@ export interface RevokeRequest {
 export type RevokeReply =
   /** `remainingMs`: for how long the lock stays taken; `null`: it had not this holder, and nothing was written. */
   | { readonly kind: 'revoked'; readonly remainingMs: number | null }
-  /** The floor that was asked for is below that of the key, or more than a day ahead: one above `limit` is neither. */
+  /** The floor that was asked for is less than two above that of the key, or more than a day ahead: `limit` and two is neither. */
   | { readonly kind: 'outnumbered'; readonly limit: number }
   | NodeFailure;
 

@@ -266,7 +266,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     // Nodes tell the process of a holder at once that it is replaced.
     if (this.#replacement !== undefined) for (const session of nodes.sessions) session.listen();
     this.attempt = new Attempt(nodes, this, wanted, endsAtMs);
-    this.attempt.run(nowMs, this.number ?? floors.nextBallot(wanted.keys));
+    this.attempt.run(nowMs, this.#replacement?.draw() ?? floors.nextBallot(wanted.keys));
   }
 
   sawFloor(floor: number): void {
@@ -286,7 +286,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   refused(nowMs: number): void {
     if (!this.#queues) return;
     // Its place is that of its number.
-    this.#replacement?.draw();
+    this.#replacement?.sighted(this.attempt!.round!.votes);
     for (const record of this.asked) this.shared.keys.stand(record, nowMs);
   }
 

@@ -14,7 +14,7 @@ import { POLL_MS } from './queue-place.ts';
 /** A number that did not fit is mended once before the next look. */
 const MOST_BIDS = 2;
 
-/** How much a number is above the next ballot: one that is below it is its floor, which is above the number of any older call. */
+/** How much a number is above the next ballot: its floor, one below it, is above the number of the call whose floor was seen. */
 const BEYOND_BALLOT = 2;
 
 interface SharedByReplacements {
@@ -36,7 +36,6 @@ export class Replacement {
   readonly #call: Call;
   readonly #record: KeyRecord;
   #arrivedAtMs = 0;
-  /** Nodes have answered since the number was drawn: it stays. */
   #isFixed = false;
   #isBidding = false;
   /** A vote of its own may have left its number on nodes: there it says nothing of others. */
@@ -79,12 +78,11 @@ export class Replacement {
     const { replies, quorum, namedHolder } = votes;
     const isOutnumbered = votes.yes + votes.wrongNumber >= quorum;
     this.#hasLeftVotes ||= votes.mayHaveWritten !== 0;
+    this.sighted(votes);
     if (this.#isOld(replies.flatMap(floorOf), isOutnumbered ? 1 : replies.length - quorum + 1))
       return;
     if (isOutnumbered) this.number = votes.nextBallot(ballot) + BEYOND_BALLOT;
     if (votes.voted < quorum) return;
-    this.draw();
-    this.#isFixed = true;
     if (namedHolder === undefined || namedHolder.holder.startsWith('#')) return;
     const { holder } = namedHolder;
     const isHeld = revokedText(holder) === undefined;
@@ -112,6 +110,14 @@ export class Replacement {
     return minHoldMs - Math.max(byClockMs, nowMs - this.#seen.sinceMs);
   }
 
+  /** A quorum said which floors it knows: the number that is drawn now stays. */
+  sighted({ voted, quorum }: FailedAttempt['votes']): void {
+    if (this.#isFixed || voted < quorum) return;
+    this.number = undefined;
+    this.draw();
+    this.#isFixed = true;
+  }
+
   /** Draws its number, above all floors that were seen. */
   draw(): number {
     return (this.number ??= this.#floors.nextBallot(this.#call.keys) + BEYOND_BALLOT);
@@ -122,29 +128,30 @@ export class Replacement {
     if (this.#isBidding) return;
     this.#isBidding = true;
     for (let bids = 0; bids < MOST_BIDS; bids += 1) {
-      const replies = await this.#ask(replacedHolder(holder) ?? holder);
+      const floor = this.draw() - 1;
+      const isRepeat = this.#isFixed;
+      const replies = await this.#ask(replacedHolder(holder) ?? holder, floor);
       if (this.#call.stage === undefined) break;
-      const taken = replies.filter(
-        (reply) => reply.kind === 'revoked' && reply.remainingMs !== null,
-      );
+      const isTaken = (reply: RevokeReply): boolean =>
+        reply.kind === 'outnumbered'
+          ? isRepeat && reply.limit === floor
+          : reply.kind === 'revoked' && reply.remainingMs !== null;
+      const taken = replies.filter(isTaken).length;
       const limits = replies.flatMap((reply) => (reply.kind === 'outnumbered' ? reply.limit : []));
       const { quorum } = this.#nodes.options;
-      if (taken.length >= quorum) this.#isFixed = true;
-      if (taken.length >= quorum || taken.length + limits.length < quorum) break;
-      if (this.#isOld(limits, 1)) break;
+      if (taken >= quorum) this.#isFixed = true;
+      if (taken >= quorum || taken + limits.length < quorum || this.#isOld(limits, 1)) break;
       this.number = Math.max(...limits) + 1 + BEYOND_BALLOT;
       this.#isFixed = true;
     }
     this.#isBidding = false;
   }
 
-  #ask(holder: string): Promise<RevokeReply[]> {
+  #ask(holder: string, floor: number): Promise<RevokeReply[]> {
     const { keyPrefix } = this.#nodes.options;
     const names = new NodeNames(keyPrefix, this.#call.keys);
     const value = revokedText(holder) === undefined ? replacedValue(holder) : holder;
     const channel = channelOf(keyPrefix, markOf(holder));
-    // This call alone can be granted what is above it.
-    const floor = this.draw() - 1;
     // The floor keeps the holder from having the lock again where a node lost it.
     const request = { names, holder, value, leastMs: 0, channel, floor };
     return askAll<RevokeReply>(this.#nodes, (node, settle) => node.revoke(request, settle));

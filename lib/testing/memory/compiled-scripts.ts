@@ -315,7 +315,9 @@ return [R.errorReply(("WRONGTYPE " + (R.text($lock) + " holds data that is no lo
 if (R.isTrue($c)) {
 let $F = R.tonumber(R.sub($floor, 1, 16)), $time = R.call("TIME");
 let $now = ((R.number($time[1]) * 1000000) + R.number($time[2]));
-if (($c < $F)) {
+if (($c < (R.number($F) + 2))) {
+if ((($c === $F) && ($value === $A[2]))) {
+R.pcall("PUBLISH", $A[4], ("-1 " + R.text($lock))); }
 return [[null, -1, R.format("%.0f", $F)]]; }
 if (($c > R.max((R.number($now) + 86400000000), (R.number($F) + 1000000)))) {
 return [[null, -1, R.format("%.0f", R.max($now, $F))]]; }
