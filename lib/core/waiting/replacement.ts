@@ -38,8 +38,6 @@ export class Replacement {
   #arrivedAtMs = 0;
   #isFixed = false;
   #isBidding = false;
-  /** A vote of its own may have left its number on nodes: there it says nothing of others. */
-  #hasLeftVotes = false;
   /** The holder elsewhere whose `minHold` it waits for, and since when. */
   #seen: { readonly holder: string; readonly sinceMs: number } | undefined;
 
@@ -77,7 +75,6 @@ export class Replacement {
     this.lookAtMs = endedAtMs + POLL_MS;
     const { replies, quorum, namedHolder } = votes;
     const isOutnumbered = votes.yes + votes.wrongNumber >= quorum;
-    this.#hasLeftVotes ||= votes.mayHaveWritten !== 0;
     this.sighted(votes);
     if (this.#isOld(replies.flatMap(floorOf), isOutnumbered ? 1 : replies.length - quorum + 1))
       return;
@@ -139,7 +136,6 @@ export class Replacement {
       const taken = replies.filter(isTaken).length;
       const limits = replies.flatMap((reply) => (reply.kind === 'outnumbered' ? reply.limit : []));
       const { quorum } = this.#nodes.options;
-      if (taken >= quorum) this.#isFixed = true;
       if (taken >= quorum || taken + limits.length < quorum || this.#isOld(limits, 1)) break;
       this.number = Math.max(...limits) + 1 + BEYOND_BALLOT;
       this.#isFixed = true;
@@ -154,14 +150,21 @@ export class Replacement {
     const channel = channelOf(keyPrefix, markOf(holder));
     // The floor keeps the holder from having the lock again where a node lost it.
     const request = { names, holder, value, leastMs: 0, channel, floor };
-    return askAll<RevokeReply>(this.#nodes, (node, settle) => node.revoke(request, settle));
+    let taken = 0;
+    return askAll<RevokeReply>(this.#nodes, (node, settle) =>
+      node.revoke(request, (reply) => {
+        // A quorum knows the number: it stays, however long the others take to answer.
+        if (reply.kind === 'revoked' && reply.remainingMs !== null) taken += 1;
+        this.#isFixed ||= taken === this.#nodes.options.quorum && this.number === floor + 1;
+        settle(reply);
+      }),
+    );
   }
 
   /** Ends this call where so many nodes know a newer one that it can't be granted any more. */
   #isOld(floors: readonly number[], enough: number): boolean {
     const { number = Number.POSITIVE_INFINITY } = this;
-    const newer = this.#hasLeftVotes ? number + 1 : number;
-    const isOld = this.#isFixed && floors.filter((floor) => floor >= newer).length >= enough;
+    const isOld = this.#isFixed && floors.filter((floor) => floor >= number).length >= enough;
     if (isOld) this.#overtake(this.#call, this.#nodes.clock.nowMs);
     return isOld;
   }
