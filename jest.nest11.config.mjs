@@ -1,7 +1,7 @@
 import base from './jest.config.mjs';
 import swc from './swc.cjs';
 
-// The same specs, compiled to CommonJS, against Nest 11 and ioredis 5 from test/nest11.
+// The same specs, compiled to CommonJS, against Nest 11, ioredis 5 and node-redis 5 from test/nest11.
 const { extensionsToTreatAsEsm: _, ...rest } = base;
 
 // What is the same beside every Nest and every ioredis, because it loads neither: the core with nodes in memory, the fences of and
@@ -36,6 +36,7 @@ export default {
   ],
   transform: { '^.+\\.m?[jt]s$': swc('commonjs') },
   moduleNameMapper: {
-    '^(@nestjs/.*|rxjs|rxjs/.*|reflect-metadata|ioredis)$': '<rootDir>/test/nest11/node_modules/$1',
+    '^(@nestjs/.*|rxjs|rxjs/.*|reflect-metadata|ioredis|redis)$':
+      '<rootDir>/test/nest11/node_modules/$1',
   },
 };

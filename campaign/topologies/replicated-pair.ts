@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { Redis } from 'ioredis';
 import { LockService, type Lock, type NodeInput } from '../../lib/index.ts';
 import { closeLater, startModule } from '../../test/nest/support/applications.ts';
+import { clientOf } from '../../test/support/clients.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { type RedisServer, startRedisServers } from '../../test/support/redis-servers/index.ts';
 
@@ -102,8 +103,9 @@ export class Contenders {
       holderNode?: NodeInput;
     } = {},
   ): Promise<Contenders> {
+    const nodes = (input: NodeInput) => [typeof input === 'string' ? clientOf(input) : input];
     const settings = {
-      nodes: [node],
+      nodes: nodes(node),
       ttl,
       startupTimeout: 30_000,
       ...(restartGuard !== undefined && { restartGuard }),
@@ -112,7 +114,7 @@ export class Contenders {
     };
     const guardMs = failover === undefined ? ttl : ttl + (failover.maxLag + 3_000) * 1.01;
     const modules = await Promise.all([
-      startModule({}, { ...settings, nodes: [holderNode] }),
+      startModule({}, { ...settings, nodes: nodes(holderNode) }),
       startModule({}, settings),
     ]);
     const [holder, rival] = modules.map((module) => module.get(LockService));

@@ -1,6 +1,6 @@
 import { checkOptions, having } from '../core/options/option-names.ts';
 import type { LockLogger } from './event-log.ts';
-import { LOCK_SERVICE_OPTIONS, LockHost } from './lock-host.ts';
+import { createNodes, LOCK_SERVICE_OPTIONS, LockHost } from './lock-host.ts';
 import { LockService } from './lock-service.ts';
 import type { LockServiceOptions } from './locks-options.ts';
 
@@ -53,7 +53,8 @@ export class Locks extends LockService implements AsyncDisposable {
  */
 export async function createLocks(options: LocksOptions): Promise<Locks> {
   const checked = checkOptions('createLocks', OPTIONS, options);
-  const host = new LockHost(options, checked, checked.logger ?? STDERR);
+  const nodes = await createNodes(options.nodes, checked);
+  const host = new LockHost(options, checked, checked.logger ?? STDERR, nodes);
   await host.start();
   await host.checkFence();
   return new Locks(host);

@@ -13,7 +13,7 @@ import {
 import { resolveAcquire, SERVICE_OPTIONS } from '../core/options/resolve-options.ts';
 import { Redlock } from '../core/redlock.ts';
 import type { ClientSourceOptions } from '../redis/client/client-source.ts';
-import { createRedisNode } from '../redis/client/create-redis-node.ts';
+import { createNode } from '../redis/create-node.ts';
 import { eventListener, watchFence, type LockLogger } from './event-log.ts';
 import {
   fenceOfNodes,
@@ -57,21 +57,20 @@ export class LockHost {
    * Connects to nothing.
    *
    * @param options with their values as given, of which `checked` are those that were checked
-   * @param nodes those of the options unless a test replaces them
+   * @param nodes of {@link createNodes}
    * @throws RedlockConfigError
    */
   constructor(
     options: LockServiceOptions,
     checked: OptionValues<typeof LOCK_SERVICE_OPTIONS>,
     readonly logger: LockLogger,
-    nodes: readonly NodeInput[] = options.nodes,
+    nodes: readonly LockNode[],
   ) {
-    const { keyPrefix, credentials } = checked;
     // Nodes that take the place of those in a test leave the fence as it is.
     this.fence = checked.fence ?? fenceOfNodes(options.nodes);
     this.telemetry = checked.telemetry && new SafeTelemetry(checked.telemetry, logger);
     this.onEvent = eventListener(logger, checked.onEvent, this.telemetry);
-    this.#nodes = createNodes(nodes, { keyPrefix, credentials });
+    this.#nodes = nodes;
     this.addresses = this.#nodes.map(({ address }) => address);
     this.#redlock = new Redlock(this.#nodes, { ...options, onEvent: this.onEvent });
     this.#start = {
@@ -155,18 +154,27 @@ export class LockHost {
   }
 }
 
-/** @throws RedlockConfigError when an input is none of these, or a server is listed twice: it would have two votes */
-function createNodes(inputs: readonly NodeInput[], given: ClientSourceOptions): LockNode[] {
+/**
+ * The nodes of a service.
+ *
+ * @throws RedlockConfigError when an input is none, needs a client library that is missing, or a server is listed twice: it would have two
+ *   votes
+ */
+export async function createNodes(
+  inputs: readonly NodeInput[],
+  { keyPrefix, credentials }: ClientSourceOptions,
+): Promise<LockNode[]> {
   // The value is not shown: what stands where an array should be may be a URL with a password.
   if (!Array.isArray(inputs) || inputs.length === 0) {
     const fix = "give a non-empty array of Redis servers, for example ['redis://localhost:6379']";
     throw new RedlockConfigError('nodes', undefined, fix, kindOf(inputs));
   }
-  const nodes = inputs.map((input: NodeInput, index) =>
+  const making = inputs.map(async (input: NodeInput, index) =>
     isLockNode(input)
       ? (input.forService?.() ?? input)
-      : createRedisNode(input, { ...given, option: `nodes[${index}]` }),
+      : createNode(input, { keyPrefix, credentials, option: `nodes[${index}]` }),
   );
+  const nodes = await Promise.all(making);
   const servers = nodes.map(({ address }) => address.toLowerCase());
   const again = nodes[servers.findIndex((server, index) => servers.indexOf(server) < index)];
   if (again !== undefined) {

@@ -9,8 +9,8 @@ import type { LockTelemetry } from './telemetry.ts';
 
 /**
  * An independent server: a URL (`'redis://host:6379'`, `'rediss://user:password@host'`), ioredis options (with `sentinels` and
- * `name`: the primary of the moment), `{ cluster: [{ host, port }] }` with a hash tag in `keyPrefix`, an ioredis
- * instance (duplicated, never closed or reconfigured), or a ready-made node such as `postgresNode(pool)` of
+ * `name`: the primary of the moment), `{ cluster: [{ host, port }] }` with a hash tag in `keyPrefix`, a client of ioredis or
+ * node-redis (duplicated, never closed or reconfigured), or a ready-made node such as `postgresNode(pool)` of
  * `nestjs-fenced-lock/postgres` and those of `nestjs-fenced-lock/testing`.
  */
 export type NodeInput = RedisNodeInput | LockNode;
@@ -37,7 +37,7 @@ export function fenceOfNodes(nodes: unknown): ModuleFence | undefined {
 /** The options that `RedlockModule.forRoot` and `createLocks` have in common: those of the algorithm, and of the process. */
 export interface LockServiceOptions extends RedlockOptions {
   /**
-   * The servers: URLs, ioredis options or ioredis instances of Redis; `postgresNode(pool)`; or nodes for tests. One is single-instance
+   * The servers: URLs, ioredis options or clients of Redis; `postgresNode(pool)`; or nodes for tests. One is single-instance
    * mode; three or five independent masters, never replicas of each other, are Redlock.
    */
   readonly nodes: readonly NodeInput[];

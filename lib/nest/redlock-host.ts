@@ -4,8 +4,9 @@ import {
   type OnApplicationBootstrap,
   type OnModuleInit,
 } from '@nestjs/common';
-import { callback, checkOptions, flag } from '../core/options/option-names.ts';
-import { LOCK_SERVICE_OPTIONS, LockHost } from '../locks/lock-host.ts';
+import type { LockNode } from '../core/nodes/lock-node.ts';
+import { callback, checkOptions, flag, type OptionValues } from '../core/options/option-names.ts';
+import { createNodes, LOCK_SERVICE_OPTIONS, LockHost } from '../locks/lock-host.ts';
 import type { NodeInput } from '../locks/locks-options.ts';
 import { NEWS_MS } from '../locks/startup.ts';
 import type { RedlockModuleOptions } from './redlock-module-options.ts';
@@ -25,8 +26,19 @@ export class RedlockHost
   readonly isInTransaction: (() => boolean) | undefined;
 
   /** Connects to nothing. @throws RedlockConfigError */
-  constructor(options: RedlockModuleOptions, nodes: readonly NodeInput[]) {
+  static async create(
+    options: RedlockModuleOptions,
+    nodes: readonly NodeInput[],
+  ): Promise<RedlockHost> {
     const checked = checkOptions('RedlockModule', MODULE_OPTIONS, options);
+    return new RedlockHost(options, checked, await createNodes(nodes, checked));
+  }
+
+  private constructor(
+    options: RedlockModuleOptions,
+    checked: OptionValues<typeof MODULE_OPTIONS>,
+    nodes: readonly LockNode[],
+  ) {
     super(options, checked, new Logger('RedlockModule'), nodes);
     this.isInTransaction = checked.isInTransaction;
   }

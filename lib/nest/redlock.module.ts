@@ -71,13 +71,13 @@ Inject(REDLOCK_HOST)(LockService, undefined, 0);
     },
     {
       provide: REDLOCK_HOST,
-      useFactory: (
+      useFactory: async (
         options: RedlockModuleOptions,
         nodes: readonly NodeInput[],
         modules: ModulesContainer,
         moduleRef: ModuleRef,
       ) => {
-        const host = new RedlockHost(options, nodes);
+        const host = await RedlockHost.create(options, nodes);
         checkApplication(modules, host);
         if (options.httpErrors ?? true) answerErrors(moduleRef);
         return host;

@@ -4,7 +4,7 @@ import { createClient, createClientPool, createCluster, createSentinel, RESP_TYP
 import { RedlockConfigError } from '../../lib/core/errors.ts';
 import { NodeNames } from '../../lib/core/nodes/node-names.ts';
 import type { RedisNodeInput } from '../../lib/redis/client/client-source.ts';
-import { createRedisNode } from '../../lib/redis/client/create-redis-node.ts';
+import { createRedisNode } from '../support/clients.ts';
 import { eventually } from '../support/eventually.ts';
 import { NodeDriver, ballotNow } from '../support/node-driver.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
@@ -88,6 +88,7 @@ describe('a client of node-redis as a node', () => {
     const driver = await open(
       createClient({
         url,
+        RESP: 3,
         keyPrefix: 'ignored:',
         readonly: true,
         pingInterval: 1,

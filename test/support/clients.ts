@@ -2,9 +2,12 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import type { RedisOptions } from 'ioredis';
 import type * as NodeRedis from 'redis';
+import { REDLOCK_DEFAULTS } from '../../lib/core/options/options.ts';
+import { ClientSource } from '../../lib/redis/client/client-source.ts';
 import type { ClientSourceOptions, RedisNodeInput } from '../../lib/redis/client/client-source.ts';
-import { createRedisNode as createNode } from '../../lib/redis/client/create-redis-node.ts';
-import type { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import { isOfNodeRedis, NodeRedisSource } from '../../lib/redis/node-redis/node-redis-source.ts';
+import { RedisLockNode } from '../../lib/redis/redis-lock-node.ts';
+import type { WireSource } from '../../lib/redis/wire.ts';
 
 // Loaded where it is used: that takes longer than most specs.
 const nodeRedis = () =>
@@ -27,10 +30,18 @@ export function clientOf(
   return nodeRedis().createClient({ socket, ...Object.fromEntries(given) });
 }
 
+/** What makes the connections to a server, over the client library that CLIENT names. */
+export function sourceOf(given: RedisNodeInput, options: ClientSourceOptions = {}): WireSource {
+  const input = clientOf(given);
+  if (isOfNodeRedis(input)) return new NodeRedisSource(input, options);
+  return new ClientSource(input, { keyPrefix: REDLOCK_DEFAULTS.keyPrefix, ...options });
+}
+
 /** The node of a server, over the client library that CLIENT names. */
 export function createRedisNode(
   input: RedisNodeInput,
-  options?: ClientSourceOptions,
+  options: ClientSourceOptions = {},
 ): RedisLockNode {
-  return createNode(clientOf(input), options);
+  const { keyPrefix = REDLOCK_DEFAULTS.keyPrefix } = options;
+  return new RedisLockNode(sourceOf(input, options), keyPrefix);
 }

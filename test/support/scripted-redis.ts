@@ -60,7 +60,7 @@ export function isQuestion([name, , keyCount]: readonly string[]): boolean {
   return name === 'evalsha' && keyCount === '0';
 }
 
-/** Answers the commands with which ioredis begins; nothing for the others. */
+/** Answers the commands with which clients begin; nothing for the others. */
 export function shakeHands([name = '', ...rest]: readonly string[]): string | undefined {
   switch (name.toLowerCase()) {
     case 'info':
@@ -69,6 +69,8 @@ export function shakeHands([name = '', ...rest]: readonly string[]): string | un
       return rest[0]?.toLowerCase() === 'exists'
         ? `*${rest.length - 1}\r\n${':0\r\n'.repeat(rest.length - 1)}`
         : bulk(rest[0] ?? '');
+    case 'hello':
+      return '*0\r\n';
     case 'auth':
     case 'select':
     case 'set':

@@ -6,11 +6,11 @@ import type {
   ExtendReply,
   ExtendRequest,
 } from '../../../lib/core/nodes/lock-node.ts';
-import { ClientSource } from '../../../lib/redis/client/client-source.ts';
 import { REDLOCK_DEFAULTS } from '../../../lib/core/options/options.ts';
 import { RedisLockNode } from '../../../lib/redis/redis-lock-node.ts';
 import type { HistoryFile } from '../../../test/history/history-file.ts';
 import { historyNow } from '../../../test/history/lock-history.ts';
+import { sourceOf } from '../../../test/support/clients.ts';
 import { recordStalls } from '../../../test/history/record-stalls.ts';
 import type { CampaignEvent, NodeEvent, ProblemEvent } from '../campaign-event.ts';
 import type { MachineEnvironment } from './machine-environment.ts';
@@ -115,7 +115,7 @@ export class NotingNode extends RedisLockNode {
     private readonly index: number,
     private readonly recorder: LockRecorder,
   ) {
-    super(new ClientSource(url), REDLOCK_DEFAULTS.keyPrefix);
+    super(sourceOf(url), REDLOCK_DEFAULTS.keyPrefix);
   }
 
   override acquire(request: AcquireRequest, settle: (reply: AcquireReply) => void): boolean {

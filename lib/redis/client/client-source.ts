@@ -13,7 +13,7 @@ import { ClientWire } from './client-wire.ts';
 import { findBySentinels, findInCluster } from './find-primary.ts';
 import { connectorFor, withName, type FindServer, type ServerSocket } from './server-socket.ts';
 
-/** An ioredis client, possibly of another copy or version of ioredis. It is only duplicated. */
+/** A client of ioredis or node-redis, possibly of another copy or version. It is only duplicated. */
 export interface RedisInstance {
   readonly options: object;
   duplicate(override?: any): unknown;
@@ -27,7 +27,7 @@ export interface ClusterNodeOptions extends RedisOptions {
 
 /**
  * An independent Redis server: a URL (`redis://` or `rediss://`), ioredis options (with `sentinels` and `name`: the primary of the
- * moment), a cluster, or an ioredis client. A client is duplicated, and never closed, subscribed on or reconfigured.
+ * moment), a cluster, or a client of ioredis or node-redis. A client is duplicated, and never closed, subscribed on or reconfigured.
  */
 export type RedisNodeInput = string | RedisOptions | ClusterNodeOptions | RedisInstance;
 
@@ -173,7 +173,8 @@ const NO_CLIENT = [
 ] as const;
 const NO_CONNECTOR =
   'locks would be on the server of its host and port: give these, or a tunnel on an address';
-const FORMS = 'each is a URL (redis://host:port), ioredis options, or an ioredis client';
+const FORMS =
+  'each is a URL (redis://host:port), ioredis options, or a client of ioredis or node-redis';
 
 function templateOf(input: RedisNodeInput, refused: Refusal): RedisInstance {
   if (typeof input === 'string') return templateOfOptions(optionsOf(input, refused), refused);

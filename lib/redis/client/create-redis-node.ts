@@ -1,10 +1,9 @@
 import { REDLOCK_DEFAULTS } from '../../core/options/options.ts';
-import { isOfNodeRedis, NodeRedisSource } from '../node-redis/node-redis-source.ts';
 import { RedisLockNode } from '../redis-lock-node.ts';
 import { ClientSource, type ClientSourceOptions, type RedisNodeInput } from './client-source.ts';
 
 /**
- * Makes the node of a server, over ioredis 5 or 6, another client with its API, or node-redis 5 or 6.
+ * Makes the node of a server, over ioredis 5 or 6, or another client with its API.
  *
  * @throws RedlockConfigError when the input is not a Redis node, or is a cluster and the key prefix has no hash tag
  */
@@ -12,8 +11,5 @@ export function createRedisNode(
   input: RedisNodeInput,
   { keyPrefix = REDLOCK_DEFAULTS.keyPrefix, ...options }: ClientSourceOptions = {},
 ): RedisLockNode {
-  const source = isOfNodeRedis(input)
-    ? new NodeRedisSource(input, options)
-    : new ClientSource(input, { keyPrefix, ...options });
-  return new RedisLockNode(source, keyPrefix);
+  return new RedisLockNode(new ClientSource(input, { keyPrefix, ...options }), keyPrefix);
 }
