@@ -111,6 +111,15 @@ const cron = specs('campaign/cron', ['--forceExit']);
 // The specs push the buttons of one page. Without a Chromium their servers would keep jest alive.
 const browser = specs('sample/test/browser', ['--runInBand', '--forceExit']);
 
+/** The specs that drive a node, or watch over one, and do so over the client library that CLIENT names. */
+const OVER_A_CLIENT = [
+  'test/e2e/(redis-node-|failover|several-servers|evicting|startup|operators)',
+  'test/security/(hostile-servers|least-privilege|secrets|tls)',
+  'test/regressions/process',
+  'campaign/topologies/(failover|haproxy)',
+  'campaign/specs/(moved-servers|redis-node-silence)',
+];
+
 export const PARTS: readonly Part[] = [
   {
     name: 'faults',
@@ -125,6 +134,24 @@ export const PARTS: readonly Part[] = [
     commands: (options) => [
       [...NPM_CI, 'bench/peers'],
       ...program('campaign/failovers/main.ts')(options),
+    ],
+  },
+  {
+    name: 'clients',
+    what: 'the end-to-end specs, failovers and faults again over node-redis, in place of ioredis',
+    pieces: FAULTS,
+    commands: (options) => [
+      ...(options.only === ''
+        ? [
+            [
+              ...['env', 'CLIENT=node-redis', ...JEST, '--config=campaign/jest.config.mjs'],
+              ...[`--seed=${options.seed}`, ...OVER_A_CLIENT],
+            ],
+          ]
+        : []),
+      ...program('campaign/faults/main.ts')(options).map((command) => [
+        ...['env', 'CLIENT=node-redis', ...command],
+      ]),
     ],
   },
   {
