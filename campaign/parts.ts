@@ -113,11 +113,18 @@ const browser = specs('sample/test/browser', ['--runInBand', '--forceExit']);
 
 /** The specs that drive a node, or watch over one, and do so over the client library that CLIENT names. */
 const OVER_A_CLIENT = [
-  'test/e2e/(redis-node-|failover|several-servers|evicting|startup|operators)',
-  'test/security/(hostile-servers|least-privilege|secrets|tls)',
-  'test/regressions/process',
-  'campaign/topologies/(failover|haproxy)',
-  'campaign/specs/(moved-servers|redis-node-silence)',
+  [
+    ...JEST,
+    'test/e2e/(redis-node-|failover|several-servers|evicting|startup|operators)',
+    'test/security/(hostile-servers|least-privilege|secrets|tls)',
+    'test/regressions/process',
+  ],
+  [
+    ...JEST,
+    '--config=campaign/jest.config.mjs',
+    'campaign/topologies/(failover|haproxy)',
+    'campaign/specs/(moved-servers|redis-node-silence)',
+  ],
 ];
 
 export const PARTS: readonly Part[] = [
@@ -140,19 +147,11 @@ export const PARTS: readonly Part[] = [
     name: 'clients',
     what: 'the end-to-end specs, failovers and faults again over node-redis, in place of ioredis',
     pieces: FAULTS,
-    commands: (options) => [
-      ...(options.only === ''
-        ? [
-            [
-              ...['env', 'CLIENT=node-redis', ...JEST, '--config=campaign/jest.config.mjs'],
-              ...[`--seed=${options.seed}`, ...OVER_A_CLIENT],
-            ],
-          ]
-        : []),
-      ...program('campaign/faults/main.ts')(options).map((command) => [
-        ...['env', 'CLIENT=node-redis', ...command],
-      ]),
-    ],
+    commands: (options) => {
+      const plays = program('campaign/faults/main.ts')(options);
+      const commands = options.only === '' ? [...OVER_A_CLIENT, ...plays] : plays;
+      return commands.map((command) => ['env', 'CLIENT=node-redis', ...command]);
+    },
   },
   {
     name: 'fence',
