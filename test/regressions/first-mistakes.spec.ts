@@ -58,6 +58,12 @@ describe('options of the module', () => {
     },
   );
 
+  it('are refused for a client of GLIDE, which sends late', async () => {
+    const client = { customCommand: async () => 'OK', close: () => undefined };
+    const refused = boot({ nodes: [client] });
+    await expect(refused).rejects.toThrow(/'nodes\[0\]' can't be a client of GLIDE: .* late/);
+  });
+
   it('are refused by the valid names, from a factory as well', async () => {
     const known = /it is unknown; RedlockModule takes nodes, ttl, .*, onEvent/;
     await expect(boot({ nodes: [], TTL: 5 })).rejects.toThrow(known);
