@@ -5,6 +5,7 @@ export const QUICK_SCENARIOS = ['N=1', 'N=5', 'sections', 'callers', 'contention
 
 export const SCENARIOS = [
   ...QUICK_SCENARIOS,
+  'clients',
   'one-core',
   'fairness',
   'frozen',

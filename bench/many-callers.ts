@@ -1,5 +1,13 @@
 import type { LockContestant } from './contestant.ts';
-import { ACQUIRE, connectAll, NOISE, RAW, RAW_FENCED, WITH_LOCK } from './lock-contestants.ts';
+import {
+  ACQUIRE,
+  connectAll,
+  connectClients,
+  NOISE,
+  RAW,
+  RAW_FENCED,
+  WITH_LOCK,
+} from './lock-contestants.ts';
 import { median, takeTurns } from './measure.ts';
 import { operationCosts } from './operation-costs.ts';
 import type { ProgressOf } from './progress.ts';
@@ -28,10 +36,34 @@ export async function manyCallers(
   plan: CallersPlan,
   progressOf: ProgressOf,
 ): Promise<Result[]> {
-  const { callers, locks } = plan;
-  const scenario = `${callers} callers with keys of their own, N=${urls.length}`;
+  const { callers } = plan;
   const names = [RAW, NOISE, RAW_FENCED, ACQUIRE, WITH_LOCK];
-  const contestants = await connectAll(names, urls);
+  return compare(
+    `${callers} callers with keys of their own, N=${urls.length}`,
+    await connectAll(names, urls),
+    urls,
+    plan,
+    progressOf,
+  );
+}
+
+/** The same over the client libraries. */
+export async function manyCallersOverClients(
+  urls: readonly string[],
+  plan: CallersPlan,
+  progressOf: ProgressOf,
+): Promise<Result[]> {
+  const scenario = `client libraries, ${plan.callers} callers with keys of their own, N=${urls.length}`;
+  return compare(scenario, await connectClients(urls), urls, plan, progressOf);
+}
+
+async function compare(
+  scenario: string,
+  contestants: readonly LockContestant[],
+  urls: readonly string[],
+  { callers, locks, ...plan }: CallersPlan,
+  progressOf: ProgressOf,
+): Promise<Result[]> {
   const run = (contestant: LockContestant) => costOf(contestant, callers, locks);
   const taken = await takeTurns(contestants, plan, run, progressOf(scenario));
   const costs = await operationCosts(contestants, urls, locks, async (contestant) => {

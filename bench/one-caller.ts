@@ -5,6 +5,7 @@ import type { Contestant } from './contestant.ts';
 import {
   ACQUIRE,
   connectAll,
+  connectClients,
   FENCED,
   NOISE,
   RAW,
@@ -26,6 +27,16 @@ export async function acquireAndRelease(
 ): Promise<Result[]> {
   const contestants = await connectAll([RAW, NOISE, RAW_FENCED, ACQUIRE], urls);
   return compare(`acquire and release, N=${urls.length}`, contestants, urls, plan, progressOf);
+}
+
+/** The same over the client libraries. */
+export async function overClients(
+  urls: readonly string[],
+  plan: RoundPlan,
+  progressOf: ProgressOf,
+): Promise<Result[]> {
+  const scenario = `client libraries, one caller, N=${urls.length}`;
+  return compare(scenario, await connectClients(urls), urls, plan, progressOf);
 }
 
 /** Runs both on a server, with this process and the server on one core: what a state of the machine does at random otherwise. */

@@ -4,7 +4,8 @@ import { NestFactory } from '@nestjs/core';
 import { Fenced, RedlockModule } from '../lib/index.ts';
 import type { RedlockOptions } from '../lib/core/options/options.ts';
 import { Redlock } from '../lib/core/redlock.ts';
-import { createRedisNode } from '../lib/redis/client/create-redis-node.ts';
+import type { RedisNodeInput } from '../lib/redis/client/client-source.ts';
+import { createNode } from '../lib/redis/create-node.ts';
 import type { LockContestant } from './contestant.ts';
 
 // Restart guard is off, as it would only delay the start: it costs nothing once a node votes.
@@ -14,13 +15,11 @@ const WAITING = Object.freeze({ wait: '10m' } as const);
 
 /** An open lock service over these servers. */
 export async function openRedlock(
-  urls: readonly string[],
+  inputs: readonly RedisNodeInput[],
   options: RedlockOptions = {},
 ): Promise<Redlock> {
-  const redlock = new Redlock(
-    urls.map((url) => createRedisNode(url)),
-    { ...OPTIONS, ...options },
-  );
+  const nodes = await Promise.all(inputs.map((input) => createNode(input, {})));
+  const redlock = new Redlock(nodes, { ...OPTIONS, ...options });
   redlock.open();
   if (!(await redlock.ready(10_000))) throw new Error('No quorum of nodes within 10 s.');
   return redlock;
@@ -29,7 +28,7 @@ export async function openRedlock(
 /** Package of this repository, as users get it: default options, automatic extension on. */
 export async function connectRedlock(
   name: string,
-  urls: readonly string[],
+  urls: readonly RedisNodeInput[],
 ): Promise<LockContestant> {
   const redlock = await openRedlock(urls);
   return {

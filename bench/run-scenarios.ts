@@ -9,8 +9,8 @@ import { decoratorCost } from './decorator-cost.ts';
 import { frozenNodes, slowNode } from './faulty-nodes.ts';
 import { fenceCost } from './fence-cost.ts';
 import { extensionCosts, heapOfLocks } from './held-locks.ts';
-import { manyCallers } from './many-callers.ts';
-import { acquireAndRelease, emptySection, onOneCore } from './one-caller.ts';
+import { manyCallers, manyCallersOverClients } from './many-callers.ts';
+import { acquireAndRelease, emptySection, onOneCore, overClients } from './one-caller.ts';
 import { peersHint } from './peers.ts';
 import { postgresLocks } from './postgres-locks.ts';
 import { progressOf } from './progress.ts';
@@ -83,6 +83,16 @@ function scenariosOn(servers: readonly RedisServer[], full: boolean): Record<Sce
         emptySection(on(nodes), rounds(15, 60, nodes === 1 ? 120 : 60), progressOf),
       ),
     callers: () => each(full ? CALLERS : QUICK_CALLERS, callersOn),
+    clients: () =>
+      each([1, 64], (callers) =>
+        callers === 1
+          ? overClients(on(1), rounds(20, 60, 200), progressOf)
+          : manyCallersOverClients(
+              on(1),
+              { callers, rounds: 12, warmUpRounds: 2, locks: 4_000 },
+              progressOf,
+            ),
+      ),
     contention: () =>
       each(full ? CONTENTION : QUICK_CONTENTION, (plan) =>
         contention(on(plan.nodes), plan, progressOf),
