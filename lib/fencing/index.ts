@@ -12,6 +12,13 @@ export type {
   DrizzleSql,
   DrizzleTransaction,
 } from './orms/drizzle-fence.ts';
+export { dynamodbFence } from './drivers/dynamodb-fence.ts';
+export type {
+  DynamodbDocument,
+  DynamodbFence,
+  DynamodbFenceOptions,
+  DynamodbWrite,
+} from './drivers/dynamodb-fence.ts';
 export { Fence } from './fence.ts';
 export type {
   FenceEvent,

@@ -16,7 +16,7 @@ import {
   type Lock, type LockEvent, type RedlockModuleOptions, type RedlockOptionsFactory, type TokenSource, type TokenRequest,
 } from 'nestjs-fenced-lock';
 import {
-  Fence, isStaleTokenError, postgresFence, postgresTokenSource, redisFence, sqliteFence, type RedisFence,
+  dynamodbFence, Fence, isStaleTokenError, postgresFence, postgresTokenSource, redisFence, sqliteFence, type RedisFence,
 } from 'nestjs-fenced-lock/fencing';
 import { createLocks } from 'nestjs-fenced-lock/core';
 import { FencedJob, jobToken, leaseToken, revisionToken, type KubernetesLease } from 'nestjs-fenced-lock/jobs';
