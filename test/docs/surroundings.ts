@@ -98,6 +98,24 @@ export const SHAPES: Readonly<Record<string, string>> = {
   '@mikro-orm/core': `{
   class MikroORM { readonly em: any }
 }`,
+  mongoose: `{
+  interface ClientSession {
+    withTransaction<Result>(work: () => Promise<Result>, options?: object): Promise<Result>;
+    endSession(): Promise<void>;
+  }
+  interface Collection<Row> {
+    bulkWrite(writes: object[], options?: object): Promise<unknown>;
+    findOne(filter: object, options?: object): Promise<Row | null>;
+    updateOne(filter: object, update: object, options?: object): Promise<{ readonly matchedCount: number }>;
+  }
+  interface Connection {
+    collection<Row>(name: string): Collection<Row>;
+    startSession(): Promise<ClientSession>;
+    asPromise(): Promise<this>;
+    close(): Promise<void>;
+  }
+  function createConnection(url: string): Connection;
+}`,
   '@nestjs/config': `{
   class ConfigModule {}
   class ConfigService { getOrThrow<Value>(name: string): Value }

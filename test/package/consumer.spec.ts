@@ -11,8 +11,9 @@ const none = () => undefined;
 Object.assign(globalThis, { expect, it, beforeEach: none, afterEach: none });
 `;
 
-/** The programs of packages that only campaign/stores has: other-clients.spec.ts there runs them, from this page. */
-const NOT_INSTALLED = /^docs\/internals\/own-fence\/(?:postgres-js|sequelize)-fence\.ts$/;
+/** The programs of packages that only campaign/stores has: specs of the campaign run them, from their pages. */
+const NOT_INSTALLED =
+  /^docs\/(?:internals\/own-fence\/(?:postgres-js|sequelize)|fencing\/mongodb\/mongo)-fence(?:\.spec)?\.ts$/;
 
 /** Programs of all pages, in a folder for each page. */
 function allPrograms(format: 'module' | 'commonjs'): Record<string, string> {
