@@ -156,6 +156,16 @@ export const PARTS: readonly Part[] = [
     },
   },
   {
+    name: 'bun',
+    what: 'Bun in place of Node.js: the contract over each client library, and the quick start',
+    pieces: [],
+    commands: () => [
+      [...NPM_CI, 'campaign/bun', '--ignore-scripts'],
+      [...OURS, 'campaign/bun/main.ts'],
+    ],
+    isSettled: true,
+  },
+  {
     name: 'fence',
     what: '100,000 writes, while the fence forgets, clocks jump, old holders come back and stores crash',
     pieces: ['postgresql', 'mariadb', 'redis', 'sqlite'].map((name) => ({ name })),
