@@ -193,6 +193,15 @@ export const PARTS: readonly Part[] = [
     ],
   },
   {
+    name: 'serverless',
+    what: 'processes that are stopped between two calls for longer than a ttl, while their connections are closed or forgotten',
+    pieces: [],
+    commands: (options) => [
+      ['npm', 'run', '--silent', 'build'],
+      ...program('campaign/serverless/main.ts')(options),
+    ],
+  },
+  {
     name: 'versions',
     what: 'the last release, or the commit before, beside this checkout on the same keys',
     pieces: [],

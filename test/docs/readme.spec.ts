@@ -234,6 +234,20 @@ describe('docs/cron.md', () => {
   });
 });
 
+describe('docs/serverless.md', () => {
+  const servers = useRedisServers(1);
+
+  it('has a handler that starts its locks once, and again where that failed', async () => {
+    const { handler } = await (await writePrograms('docs/serverless.md')).load('handler.ts');
+    process.env.REDIS_URL = 'ftp://nowhere';
+    await expect(handler({ order: '1' })).rejects.toMatchObject({ code: 'REDLOCK_CONFIG' });
+    process.env.REDIS_URL = servers[0]!.url;
+    await expect(handler({ order: '1' })).resolves.toMatch(/^booked with \d{16}$/);
+    process.env.REDIS_URL = 'ftp://nowhere';
+    await expect(handler({ order: '1' })).resolves.toMatch(/^booked with \d{16}$/);
+  });
+});
+
 describe('docs/testing.md', () => {
   it('has tests that pass without Redis', async () => {
     const project = await writePrograms('docs/testing.md', [
