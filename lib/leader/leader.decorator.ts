@@ -1,6 +1,7 @@
 import { FencedUsageError } from '../core/errors.ts';
 import { normalizeKeys } from '../core/options/lock-keys.ts';
 import { injectHidden } from '../nest/fenced/fenced-metadata.ts';
+import { beginsWithApplication } from '../nest/fenced/scope-check.ts';
 import type { LockHost } from '../locks/lock-host.ts';
 import { REDLOCK_HOST } from '../nest/redlock.constants.ts';
 import { Leadership, type Candidate } from './leadership.ts';
@@ -53,6 +54,7 @@ export function Leader(name: string): (target: new (...args: any[]) => Candidate
         `${className} is under @Leader: it must have a method onElected(lock, signal), and no other @Leader.`,
       );
     injectHidden(prototype, LEADERSHIP, REDLOCK_HOST);
+    beginsWithApplication(prototype, `${className}.onElected`);
     const hooks: Instance = prototype;
     const { onApplicationBootstrap, onModuleDestroy } = hooks;
     hooks.onApplicationBootstrap = async function (this: Instance) {

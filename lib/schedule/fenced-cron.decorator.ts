@@ -11,6 +11,7 @@ import {
   runnerOf,
   type FencedDefinition,
 } from '../nest/fenced/fenced-metadata.ts';
+import { beginsWithApplication } from '../nest/fenced/scope-check.ts';
 import type { LockHost } from '../locks/lock-host.ts';
 import { calledBy } from '../core/holding/reentrancy.ts';
 import { REDLOCK_HOST } from '../nest/redlock.constants.ts';
@@ -169,6 +170,7 @@ function startWith(target: Instance, propertyKey: string | symbol, job: JobDefin
   if (Object.hasOwn(target, JOBS)) return void target[JOBS]?.set(propertyKey, job);
   Object.defineProperty(target, JOBS, { value: new Map([[propertyKey, job]]) });
   injectHidden(target, HOST_PROPERTY, REDLOCK_HOST);
+  beginsWithApplication(target, `The job '${job.name}' of ${job.where}`);
   const { onApplicationBootstrap, onModuleDestroy } = target;
   target.onApplicationBootstrap = async function (this: Instance) {
     await onApplicationBootstrap?.call(this);

@@ -1,14 +1,10 @@
 import 'reflect-metadata';
 import { setImmediate } from 'node:timers/promises';
-import type { Provider, Type } from '@nestjs/common';
+import { Scope, type Provider, type Type } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import {
-  LockService,
-  type Lock,
-  type LockEvent,
-  type RedlockModuleOptions,
-} from '../../lib/index.ts';
+import { LockService, type Lock, type LockEvent } from '../../lib/index.ts';
+import type { RedlockModuleOptions } from '../../lib/index.ts';
 import { isLeader, Leader, type Candidate } from '../../lib/leader/index.ts';
 import { createMemoryNodes, occupy, type MemoryLockNode } from '../../lib/testing/index.ts';
 import {
@@ -306,7 +302,7 @@ describe('a class under @Leader', () => {
     return Led;
   };
   const start = (...providers: Type[]) => startModule({ providers }, {});
-  /** An application that won't start. Nest 11 does not close one. */
+  // Nest 11 does not close an application that won't start.
   const compile = async (providers: Provider[], options: Partial<RedlockModuleOptions> = {}) => {
     const building = Test.createTestingModule({ imports: [redlockInMemory(options)], providers });
     return building.setLogger(silentLogger).compile();
@@ -376,10 +372,12 @@ describe('a class under @Leader', () => {
     expect(() => Leader('a'.repeat(2_000))(Plain)).toThrow(/1024 characters/);
   });
 
-  it('is refused at the start where Nest did not build its instance', async () => {
+  it('is refused at the start where Nest builds no instance, or one for each request', async () => {
     const Scheduler = led('scheduler');
-    const provider = { provide: Scheduler, useFactory: () => new Scheduler() };
-    await expect((await compile([provider])).init()).rejects.toThrow(/did not build/);
+    const none = { provide: Scheduler, useFactory: () => new Scheduler() };
+    await expect((await compile([none])).init()).rejects.toThrow(/did not build/);
+    const many = { provide: Scheduler, useClass: Scheduler, scope: Scope.REQUEST };
+    await expect((await compile([many])).init()).rejects.toThrow(/never run/);
   });
 
   it('fails at the start without RedlockModule', async () => {

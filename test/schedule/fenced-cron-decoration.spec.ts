@@ -1,5 +1,5 @@
 import 'reflect-metadata';
-import { Injectable, Module } from '@nestjs/common';
+import { Inject, Injectable, Module, Scope } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { describe, expect, it, jest } from '@jest/globals';
 import { Fenced, FencedInterceptor, LockService } from '../../lib/index.ts';
@@ -103,6 +103,19 @@ describe('@FencedCron', () => {
     const module = await fleet().start([Overriding]);
     await pass(3 * MINUTE_MS);
     expect(module.get(Overriding).ran).toEqual([]);
+  });
+
+  it('refuses a class that Nest builds for each request, and not at the start', async () => {
+    @Injectable({ scope: Scope.REQUEST })
+    class Context {}
+    @Injectable()
+    class Scoped extends Minutely {
+      constructor(@Inject(Context) readonly context: Context) {
+        super();
+      }
+    }
+    const starting = fleet().start([Context, Scoped]);
+    await expect(starting).rejects.toThrow(/'minutely' of Minutely.run would never run/);
   });
 
   it('refuses an instance that Nest did not build', async () => {
