@@ -15,6 +15,8 @@ export interface Schedule {
   readonly play: Script;
   /** Whether it belongs to the selection for every change. */
   readonly quick?: true;
+  /** Whether votes must leave when they are asked for. node-redis writes them a turn of the event loop later. */
+  readonly needsWritesAtOnce?: true;
   /** Forbids other runs beside it, because it keeps the cores busy by itself. */
   readonly alone?: true;
   /** The number of processes. @default 4 */

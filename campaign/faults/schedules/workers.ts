@@ -66,6 +66,7 @@ const workers: readonly Schedule[] = [
   },
   {
     name: 'event loop blocked during votes',
+    needsWritesAtOnce: true,
     what: 'the event loops of workers are blocked for 150 to 400 ms, at a node timeout of 100 ms, while they wait for votes: no caller takes that for an outage',
     quick: true,
     // Callers have no second try. And a core is left for the answers: without one to spare they are really late.
