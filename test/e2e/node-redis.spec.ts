@@ -118,6 +118,14 @@ describe('a client of node-redis as a node', () => {
   });
 });
 
+describe('a client of node-redis with a URL for a host', () => {
+  it('is refused without the password in it', () => {
+    const client = createClient({ socket: { host: 'redis://:hunter2@one' } });
+    expect(() => createRedisNode(client)).toThrow(/a node with a wrong host: give a name/);
+    expect(() => createRedisNode(client)).not.toThrow(/hunter2/);
+  });
+});
+
 describe('a vote over node-redis', () => {
   it('is not sent again when its connection broke before the answer', async () => {
     const { driver, votes, cut } = await scriptedNode();

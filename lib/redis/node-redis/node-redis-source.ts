@@ -81,14 +81,18 @@ export class NodeRedisSource implements WireSource {
     this.#template = input as NodeRedisClient;
     this.#credentials = credentials;
     const { options } = this.#template;
+    const refused = (shown: string, fix: string) =>
+      new RedlockConfigError(option, undefined, fix, shown);
     // The other classes keep their options to themselves, and connect again by themselves.
-    if (typeof options !== 'object') {
-      const fix =
-        'give the client of one server, or { sentinels, name } or { cluster }, which take ioredis';
-      const shown = 'a cluster, Sentinel or pool of node-redis';
-      throw new RedlockConfigError(option, undefined, fix, shown);
-    }
+    if (typeof options !== 'object')
+      throw refused(
+        'a cluster, Sentinel or pool of node-redis',
+        'give the client of one server, or { sentinels, name } or { cluster }, which take ioredis',
+      );
     const { host = 'localhost', port = 6379, path, tls = false } = options.socket ?? {};
+    // Messages show it, so it may not be a URL with a password.
+    if (/[/@\s]/.test(host))
+      throw refused('a node with a wrong host', 'give a name or an IP address');
     this.address = path ?? `${host.includes(':') ? `[${host}]` : host}:${port}`;
     this.host = path === undefined ? host : undefined;
     this.ignoredKeyPrefix = options.keyPrefix?.toString() ?? '';
