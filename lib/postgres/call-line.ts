@@ -28,6 +28,8 @@ export interface LineListener {
 /** A batch keeps its rows until its commit, and others are told that these are busy. */
 const MOST_AT_ONCE = 200;
 const FIRST_PAUSE_MS = 50;
+/** The patience with a connection in doubt; it doubles, so that a slow database is not taken for a dead connection. */
+const FIRST_PATIENCE_MS = 100;
 const LONGEST_PAUSE_MS = 1_000;
 
 /**
@@ -74,14 +76,31 @@ export class CallLine {
     if (!this.#isBusy) void this.#run();
   }
 
+  /**
+   * Throws away the connections of the pool that the network forgot, while a process that did not run for a while has no statement under
+   * way: the first one would wait for its whole patience. What is collected meanwhile leaves after that.
+   */
+  async renew(): Promise<void> {
+    if (this.#state !== 'up' || this.#isBusy) return;
+    this.#isBusy = true;
+    let patienceMs = FIRST_PATIENCE_MS;
+    const answers = () => this.ask('SELECT 1 AS up', [], patienceMs).then(() => true, isAnswer);
+    while (patienceMs < this.#silenceLimitMs && !(await answers())) patienceMs *= 2;
+    await this.#run();
+  }
+
   /** Asks any statement of its own, besides the line. */
-  async ask(sql: string, parameters: readonly unknown[] = []): ReturnType<LockDatabase['query']> {
+  async ask(
+    sql: string,
+    parameters: readonly unknown[] = [],
+    patienceMs = this.#silenceLimitMs,
+  ): ReturnType<LockDatabase['query']> {
     let timer: unknown;
     const { timers } = this.#environment;
     const giveUp = () =>
       new Promise<never>((_resolve, reject) => {
-        const silence = `no answer within ${this.#silenceLimitMs} ms`;
-        timer = timers.set(() => reject(new Error(silence)), this.#silenceLimitMs, true);
+        const silence = `no answer within ${patienceMs} ms`;
+        timer = timers.set(() => reject(new Error(silence)), patienceMs, true);
       });
     try {
       return await inModuleContext(() => this.#database.query(sql, parameters, giveUp));

@@ -192,6 +192,10 @@ export class PostgresLockNode implements PostgresNode {
     this.#ask({ do: 'inspect', locks: [] }, look);
   }
 
+  renew(): void {
+    void this.#line.renew();
+  }
+
   async close(): Promise<void> {
     this.#environment.timers.clear(this.#beat);
     await Promise.all([this.#turns.close(), this.#line.close()]);
