@@ -57,8 +57,8 @@ async function nodeOf(url: string) {
   if (url.startsWith('redis')) return url;
   const { postgresNode } = (await load('postgres/')) as typeof Postgres;
   const { default: pg } = await import('pg');
-  // A connection that is idle for longer than the freeze is the pool's to replace: it has that time from its user.
-  const pool = new pg.Pool({ connectionString: url, max: 1, idleTimeoutMillis: ttlMs });
+  // It replaces no connection that the network forgot: that is left to the locks.
+  const pool = new pg.Pool({ connectionString: url, max: 1, idleTimeoutMillis: 0 });
   pool.on('error', () => undefined);
   return postgresNode(pool);
 }
