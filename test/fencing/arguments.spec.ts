@@ -32,7 +32,7 @@ function refusalOf(run: () => unknown): Error & { code: string; option?: string 
 
 /** Enough for a factory, which does not connect. */
 const methods =
-  'connect query getConnection prepare exec transaction execute raw eval fork $transaction';
+  'connect query getConnection prepare exec transaction execute raw eval fork $transaction transactWrite';
 const client = {
   ...Object.fromEntries(methods.split(' ').map((name) => [name, () => undefined])),
   client: { config: { client: 'pg' } },
