@@ -109,6 +109,17 @@ describe("calls with onBusy: 'attach'", () => {
     await building;
   });
 
+  it('never get the result of another instance, which may be that of another request', async () => {
+    const { reports, locks } = await start();
+    const other = Object.assign(Object.create(reports), { built: 0 });
+    const gate = new Gate();
+    const first = reports.build('1', () => gate.opened.then(() => 'first'));
+    const second = other.build('1', () => 'second');
+    gate.open();
+    expect(await Promise.all([first, second])).toEqual(['first', 'second']);
+    expect(locks.held().waiting).toEqual([]);
+  });
+
   it('end by their own signal alone, and the others go on', async () => {
     const { reports, nodes } = await start();
     const other = await occupy(nodes, 'report:1');

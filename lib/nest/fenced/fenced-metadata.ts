@@ -23,7 +23,12 @@ export interface FencedDefinition extends LockParameters {
 
 /** Runs the methods under `@Fenced`. */
 export interface FencedRunner {
-  run(definition: FencedDefinition, args: unknown[], body: () => unknown): Promise<unknown>;
+  run(
+    definition: FencedDefinition,
+    args: unknown[],
+    body: () => unknown,
+    instance?: object,
+  ): Promise<unknown>;
 }
 
 const FENCED = Symbol('nestjs-fenced-lock/fenced');

@@ -73,7 +73,12 @@ export function Fenced<
       injectRunner(target);
       const wrapper = function (this: object | undefined, ...args: unknown[]): Promise<unknown> {
         // A test double may be anything, and return anything.
-        const outcome = runnerOf(this)?.run?.(definition, args, () => original.apply(this, args));
+        const outcome = runnerOf(this)?.run?.(
+          definition,
+          args,
+          () => original.apply(this, args),
+          this,
+        );
         if (typeof outcome?.then === 'function') return outcome;
         return Promise.reject(notRun(where, this, target));
       };

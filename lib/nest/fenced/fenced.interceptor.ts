@@ -8,6 +8,7 @@ import {
 } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import { FencedUsageError, isRedlockError, quoteKeys } from '../../core/errors.ts';
+import type { Caller } from '../../core/events.ts';
 import type { Lock } from '../../core/lock.ts';
 import type { RedlockHost } from '../redlock-host.ts';
 import { LockService } from '../../locks/lock-service.ts';
@@ -40,8 +41,14 @@ export class FencedInterceptor implements NestInterceptor {
    *
    * @param args of the call; the token and the signal are written into them
    * @param body the method itself with these arguments
+   * @param instance that it is called on
    */
-  async run(definition: FencedDefinition, args: unknown[], body: () => unknown): Promise<unknown> {
+  async run(
+    definition: FencedDefinition,
+    args: unknown[],
+    body: () => unknown,
+    instance?: object,
+  ): Promise<unknown> {
     let isWaiting = true;
     let options: SectionOptions | undefined;
     let keys: readonly string[] = [];
@@ -55,7 +62,7 @@ export class FencedInterceptor implements NestInterceptor {
       writeParameters(definition, args, undefined);
       keys = definition.keysOf(args);
       this.refuseInTransaction(definition, keys);
-      options = optionsOf(definition, args);
+      options = optionsOf(definition, args, instance);
       return await this.locks.withLock(keys, begin, options);
     } catch (error) {
       // The caller gets its own reason, whatever it is.
@@ -86,10 +93,30 @@ function isRefusalOf(keys: readonly string[], error: unknown): boolean {
   return error.keys.length === own.size && error.keys.every((key) => own.has(key));
 }
 
+/** Who calls, as calls attach to each other: a method of one instance, since another one may be of another request. */
+const attachingCallers = new WeakMap<object, Map<FencedDefinition, Caller>>();
+
+function attachingCaller(definition: FencedDefinition, instance: object): Caller {
+  const callers = attachingCallers.get(instance) ?? new Map<FencedDefinition, Caller>();
+  attachingCallers.set(instance, callers);
+  const caller = callers.get(definition) ?? { ...definition.caller };
+  callers.set(definition, caller);
+  return caller;
+}
+
 /** The options of the decorator are one object, so that they are worked out once; a signal is of one call. */
-function optionsOf(definition: FencedDefinition, args: unknown[]): SectionOptions {
+function optionsOf(
+  definition: FencedDefinition,
+  args: unknown[],
+  instance: object | undefined,
+): SectionOptions {
   const { lockOptions, signalOf, where, caller } = definition;
   const signal = signalOf && callOption(() => signalOf(...args), "the option 'signal'", where);
+  if (instance && lockOptions.onBusy === 'attach')
+    return calledBy(attachingCaller(definition, instance), {
+      ...lockOptions,
+      ...(signal && { signal }),
+    });
   return signal === undefined ? lockOptions : calledBy(caller, { ...lockOptions, signal });
 }
 
