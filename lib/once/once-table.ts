@@ -59,6 +59,11 @@ export class OnceTable {
     return { fingerprint: String(row['fingerprint']), answer };
   }
 
+  /** @throws FencedUsageError when the work has ended the transaction: its answer would stand there without its effect */
+  checkOpen(transaction: unknown): Promise<void> {
+    return this.#table.checkOpen(transaction);
+  }
+
   /** Writes the answer, in place of one that was kept for long enough. */
   async store(
     transaction: unknown,

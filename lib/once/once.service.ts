@@ -13,7 +13,7 @@ import { exactJson, fingerprintOf } from './json.ts';
 import { OnceTable, type StoredAnswer } from './once-table.ts';
 
 /** Options of work that is done once: those of its lock, and these. */
-export interface OnceOptions extends Omit<SectionOptions, 'claim' | 'onLost'> {
+export interface OnceOptions extends Omit<SectionOptions, 'claim' | 'onLost' | 'permits'> {
   /** How long later calls get the stored answer, by the clock of the database; then the work runs again. @default '24h' */
   readonly keep?: Duration;
   /**
@@ -45,7 +45,7 @@ export interface OnceWork<Transaction, Result, Before = undefined> extends OnceO
 /** Ten years. */
 const MAX_KEEP_MS = 315_360_000_000;
 
-const { claim: _claim, onLost: _onLost, ...SECTION } = OF_SECTION.table;
+const { claim: _claim, onLost: _onLost, permits: _permits, ...SECTION } = OF_SECTION.table;
 
 export const ONCE_OPTIONS = {
   ...SECTION,
@@ -160,6 +160,7 @@ export class OnceService<Transaction = any> {
           const earlier = await table.find(key, tx);
           if (earlier) return earlier;
           const stored = { fingerprint, answer: await answer(tx) };
+          await table.checkOpen(tx);
           await table.store(tx, key, stored, lock.token.value, call.keep ?? DAY_MS);
           return stored;
         },

@@ -187,6 +187,21 @@ describe.each(KINDS)('work that is done once, in %s', (kind) => {
     expect(await effectsFor(order)).toEqual([]);
   });
 
+  it.each(['ROLLBACK', 'COMMIT'])(
+    'keeps no answer of work that ended the transaction itself, by %s',
+    async (end) => {
+      const { payments, use, runs } = await start(database);
+      const order = newOrder();
+      use(async (_count, tx) => void (await database.run(end, tx)));
+      await expect(payments.pay(order)).rejects.toThrow(
+        /^Payments\.pay: The (work has ended its transaction|transaction had ended)/,
+      );
+      use(() => undefined);
+      await payments.pay(order);
+      expect(runs()).toBe(2);
+    },
+  );
+
   it('compares what the option payload gives, and says what has nothing to compare', async () => {
     const { payments, runs } = await start(database);
     const order = newOrder();

@@ -1,5 +1,6 @@
 import { FencedUsageError, RedlockConfigError } from '../../core/errors.ts';
 import type { Fence } from '../fence.ts';
+import { refuseEnded } from './advance-fence.ts';
 import { FENCE_SQL } from './dialect.ts';
 import { pruneRows } from './prune-fence.ts';
 import { isMissingTableError } from './sql-error.ts';
@@ -56,6 +57,25 @@ export class FencedTable {
   ): Promise<readonly SqlRow[]> {
     const executor = this.#fence.parts.adapter.executor(transaction);
     return this.#naming(async () => send(executor, sql, parameters));
+  }
+
+  /** @throws FencedUsageError when the work in a transaction of the fence has ended it, so that a statement would stand alone */
+  async checkOpen(transaction: unknown): Promise<void> {
+    const { mark } = FENCE_SQL[this.dialect];
+    const { adapter } = this.#fence.parts;
+    if (mark === undefined) {
+      if (await adapter.isTransaction(transaction)) return;
+      throw new FencedUsageError(
+        'The work has ended its transaction, by COMMIT or ROLLBACK. Leave the transaction to the fence. No answer was stored.',
+      );
+    }
+    try {
+      const statement = `RELEASE ${mark}`;
+      await this.within(transaction, statement, []);
+      await this.within(transaction, mark, []);
+    } catch (error) {
+      refuseEnded(error);
+    }
   }
 
   /** Runs one statement by itself, outside of any transaction of the caller. @throws FencedUsageError when the table is missing */
