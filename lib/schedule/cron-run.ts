@@ -13,6 +13,8 @@ export interface RunPlan extends RunRules {
   readonly ledger: RunLedger | undefined;
   /** For how long the lock is kept, in place of a row in the ledger. */
   readonly minHold?: number;
+  /** How long a call by hand waits: another process may be looking whether a run is due. */
+  readonly wait?: number;
   /** `Class.method`; absent for a job of node-cron. */
   readonly where?: string;
   /** The times up to this one whose runs were missed. @param attempt 0: this run is skipped */
@@ -55,7 +57,7 @@ export class CronRun<Transaction = any> {
    * the last transaction of a run.
    *
    * @throws StaleTokenError when another process has begun the run again; nothing was written
-   * @throws FencedUsageError without a ledger
+   * @throws FencedUsageError without a ledger, and when the run has ended, as by an earlier call; nothing was written
    */
   async commit<Result>(
     work: (transaction: Transaction) => Promise<Result> | Result,
@@ -72,8 +74,8 @@ export class CronRun<Transaction = any> {
 
   /** @internal */
   get lockOptions() {
-    const { ledger, minHold = 0 } = this.#plan;
-    return { claim: ledger !== undefined, minHold };
+    const { ledger, minHold = 0, wait = 0 } = this.#plan;
+    return { claim: ledger !== undefined, minHold, wait };
   }
 
   /** @internal Whether its work may begin, under this lock. */

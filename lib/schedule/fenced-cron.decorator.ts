@@ -140,7 +140,12 @@ function inRuns(
     if (!host || !runner) return locked.apply(this, args);
     const { name, where } = job;
     if (!(args[0] instanceof CronRun))
-      args[0] = new CronRun(name, new Date(), { host, ledger: ledgerOf(host), where });
+      args[0] = new CronRun(name, new Date(), {
+        host,
+        ledger: ledgerOf(host),
+        where,
+        wait: host.redlock.options.acquire.waitMs,
+      });
     const run = args[0] as CronRun;
     const lockOptions = calledBy(definition.caller, {
       ...definition.lockOptions,
@@ -180,7 +185,7 @@ function startWith(target: Instance, propertyKey: string | symbol, job: JobDefin
         `${job.where} is under @FencedCron, and Nest did not build this instance. Register the class itself as a provider.`,
       );
     for (const [key, definition] of jobsOf(this))
-      schedule(host, definition, (run) => (this as any)[key](run));
+      schedule(host, this.constructor, definition, (run) => (this as any)[key](run));
   };
   target.onModuleDestroy = async function (this: Instance) {
     if (this[HOST_PROPERTY]) stopJobs(this[HOST_PROPERTY]);

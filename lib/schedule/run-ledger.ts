@@ -1,3 +1,4 @@
+import { FencedUsageError } from '../core/errors.ts';
 import type { Fence, FenceToken } from '../fencing/fence.ts';
 import { FencedTable } from '../fencing/sql/fenced-table.ts';
 import type { SqlDialect } from '../fencing/sql/sql-executor.ts';
@@ -121,9 +122,14 @@ WHERE name = $1 AND scheduled <= $2 ORDER BY scheduled DESC LIMIT ${limit}`;
       const known = await this.list(name, 2, scheduled, transaction);
       const own = Number(known[0]?.scheduled) === Number(scheduled) ? known.shift() : undefined;
       const previous = known[0]?.scheduled;
+      const [newest] = own ? [] : await this.list(name, 1, undefined, transaction);
+      // It was no time of the job when a later run began: the expression has changed since.
+      if (newest && newest.scheduled > scheduled) return undefined;
       // A job that is new has missed nothing.
-      const isNew = rules.isBeforeStart === true && !own && !previous;
-      if (isNew && (await this.list(name, 1, undefined, transaction)).length > 0) return undefined;
+      const isNew = rules.isBeforeStart === true && !own && !newest;
+      // It has died as often as it may, and nobody has said so yet.
+      if (own && isSettled(own) && Number(own.ended) === Number(now))
+        return { attempt: 0, previous };
       const isSkipped = isNew || rules.isTooOld === true;
       if (own && (isSettled(own) || isSkipped || !rules.isRepeated)) return undefined;
       const oldest = new Date(scheduled.getTime() - KEPT_MS);
@@ -149,6 +155,7 @@ VALUES ($1, $2, $3, ${end}, ${attempt}, ${BigInt(token.value)}, $4)`,
    * Commits `work`, and with it the end of a run that has none.
    *
    * @throws StaleTokenError when the job has run again since; nothing was written
+   * @throws FencedUsageError when the run has ended; nothing was written
    */
   end<Result>(
     { name, scheduled }: RunId,
@@ -158,6 +165,11 @@ VALUES ($1, $2, $3, ${end}, ${attempt}, ${BigInt(token.value)}, $4)`,
   ): Promise<Result> {
     const sql = `UPDATE ${this.#table.name} SET ended = $3, outcome = $4 WHERE name = $1 AND scheduled = $2 AND ended IS NULL`;
     return this.#fence.transaction(token, async (transaction) => {
+      const [own] = await this.list(name, 1, scheduled, transaction);
+      if (Number(own?.scheduled) !== Number(scheduled) || own?.ended)
+        throw new FencedUsageError(
+          `The run of '${name}' has ended already (${own?.outcome}), so nothing was written. Call run.commit once, and await it: it ends the run.`,
+        );
       const result = await work(transaction);
       await this.#run(transaction, sql, name, scheduled, new Date(), outcome);
       return result;

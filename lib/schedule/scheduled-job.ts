@@ -92,9 +92,11 @@ export class ScheduledJob {
     if (!this.#ledger && nowMs - latestMs >= this.#holdMs(latestMs) / 2) return [];
     const fromMs = Math.max(this.#settledMs ?? 0, nowMs - catchUpMs);
     if (!this.#ledger || missed !== 'all' || fromMs >= latestMs) return [latestMs];
+    // Runs begin in the order of their times: of those before the newest one, nothing more will become.
+    const [newest] = await this.#ledger.list(name, 1);
     // A job that is new has missed nothing.
-    const isKnown = this.#settledMs !== undefined || (await this.#ledger.list(name, 1)).length > 0;
-    return isKnown ? times.between(fromMs, latestMs) : [latestMs];
+    if (!newest && this.#settledMs === undefined) return [latestMs];
+    return times.between(Math.max(fromMs, Number(newest?.scheduled ?? 0) - 1), latestMs);
   }
 
   /** @returns whether nothing more will become of the run here @throws what kept it from beginning */
@@ -145,25 +147,35 @@ export class ScheduledJob {
   }
 }
 
-/** The jobs of each application, by their names. */
-const applications = new WeakMap<LockHost, Map<string, readonly [where: string, ScheduledJob]>>();
+/** The jobs of each application, by their names, with the class whose instance runs them. */
+const applications = new WeakMap<
+  LockHost,
+  Map<string, readonly [owner: object, where: string, ScheduledJob]>
+>();
 
 /** @throws FencedUsageError when another method has the name; then no job goes on */
-export function schedule(host: LockHost, definition: JobDefinition, call: Call): void {
+export function schedule(
+  host: LockHost,
+  owner: object,
+  definition: JobDefinition,
+  call: Call,
+): void {
   const { name, where } = definition;
-  const jobs = applications.get(host) ?? new Map<string, readonly [string, ScheduledJob]>();
+  const jobs = applications.get(host) ?? new Map<string, readonly [object, string, ScheduledJob]>();
   applications.set(host, jobs);
-  const [other = where] = jobs.get(name) ?? [];
-  if (other !== where) {
+  const [otherOwner = owner, other = where] = jobs.get(name) ?? [];
+  if (other !== where || otherOwner !== owner) {
     stopJobs(host);
+    const both =
+      other === where ? `Two classes inherit ${where}, which is` : `${other} and ${where} are both`;
     throw new FencedUsageError(
-      `${other} and ${where} are both under @FencedCron with the name '${name}', and each would take runs of the other. Give each job a name of its own.`,
+      `${both} under @FencedCron with the name '${name}', and each would take runs of the other. Give each job a name of its own.`,
     );
   }
   // A class that two modules provide has two instances, and one job.
-  if (!jobs.has(name)) jobs.set(name, [where, new ScheduledJob(host, definition, call)]);
+  if (!jobs.has(name)) jobs.set(name, [owner, where, new ScheduledJob(host, definition, call)]);
 }
 
 export function stopJobs(host: LockHost): void {
-  for (const [, job] of applications.get(host)?.values() ?? []) job.stop();
+  for (const [, , job] of applications.get(host)?.values() ?? []) job.stop();
 }

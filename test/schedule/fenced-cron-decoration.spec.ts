@@ -93,6 +93,14 @@ describe('@FencedCron', () => {
     expect(fleet().told).toEqual([]);
   });
 
+  it('refuses two classes that inherit one method', async () => {
+    class One extends Minutely {}
+    class Other extends Minutely {}
+    await expect(fleet().start([One, Other])).rejects.toThrow(
+      /^Two classes inherit Minutely\.run, which is under @FencedCron with the name 'minutely'/,
+    );
+  });
+
   it('makes no job of a method that overrides one, without having it itself', async () => {
     @Injectable()
     class Overriding extends Minutely {

@@ -99,6 +99,21 @@ describe('runs that were missed', () => {
     ]);
   });
 
+  it('are none of an expression that is new, before the newest run of the one that it replaces', async () => {
+    const before = await fleet().start([reportsWith()]);
+    await pass(MINUTE_MS);
+    await before.close();
+    fleet().events.splice(0);
+    @Injectable()
+    class Sooner {
+      @FencedCron('55 10 * * *', { name: 'reports', timeZone: 'UTC' })
+      async report() {}
+    }
+    await fleet().start([Sooner]);
+    await pass(5_000);
+    expect(fleet().told).toEqual([]);
+  });
+
   it("are not run with missed: 'skip', and said at the next one", async () => {
     const { reports } = await awayFor(34, { missed: 'skip' });
     expect(timesOf(reports)).toEqual([[]]);
@@ -223,5 +238,6 @@ describe('a run whose process lost the lock', () => {
     expect(timesOf((await fleet().start([fresh])).get(fresh))).toEqual([[]]);
     await settled();
     expect((await list(module))[0]).toEqual(['11:00', 'died', 3]);
+    expect(fleet().told).toContain('missed 11:00, skips');
   });
 });

@@ -63,7 +63,8 @@ describe('the ledger of runs', () => {
       expect(await ledger.isSettled(run)).toBe(false);
       await ledger.end(run, second, 'done', () => undefined);
       expect(await ledger.isSettled(run)).toBe(true);
-      await ledger.end(run, second, 'failed', () => undefined);
+      const again = ledger.end(run, second, 'done', () => execute('SELECT 1'));
+      await expect(again).rejects.toThrow(/has ended already \(done\), so nothing was written/);
 
       expect(await ledger.begin(run, third, RULES)).toBeUndefined();
       const next = { name: 'jöb', scheduled: at('04:00') };
