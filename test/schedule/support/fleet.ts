@@ -60,8 +60,9 @@ export class Fleet {
     })
       .setLogger(logger)
       .compile();
-    closeLater(module);
+    // Nest 11 does not close an application that did not start.
     await module.init();
+    closeLater(module);
     await settled();
     return module;
   }
