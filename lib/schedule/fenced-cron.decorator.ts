@@ -140,7 +140,7 @@ function inRuns(
     if (!host || !runner) return locked.apply(this, args);
     const { name, where } = job;
     if (!(args[0] instanceof CronRun))
-      args[0] = new CronRun(name, new Date(), {
+      args[0] = new CronRun(name, nowByHand(), {
         host,
         ledger: ledgerOf(host),
         where,
@@ -168,6 +168,12 @@ function inRuns(
     };
     return runner.run({ ...definition, lockOptions }, args, work);
   };
+}
+
+/** The time of a run by hand: never on the second, which is for the times of expressions. */
+function nowByHand(): Date {
+  const nowMs = Date.now();
+  return new Date(nowMs % 1_000 === 0 ? nowMs + 1 : nowMs);
 }
 
 /** Starts the jobs of a class when Nest starts the application, and stops them when it shuts down, around the hooks of the class. */

@@ -98,6 +98,21 @@ WHERE name = $1 AND scheduled <= $2 ORDER BY scheduled DESC LIMIT ${limit}`;
     }));
   }
 
+  /** The time of the first run that it has. */
+  async first(name: string, transaction?: unknown): Promise<Date | undefined> {
+    const select = `SELECT MIN(scheduled) AS first_time FROM ${this.#table.name} WHERE name = $1`;
+    const [row] = await this.#run(transaction, select, name);
+    const time = row?.['first_time'] as string | null | undefined;
+    return time ? new Date(time) : undefined;
+  }
+
+  /** Whether a later run has begun at a time of its expression, and not by hand: those are on the second. */
+  async #hasLater({ name, scheduled }: RunId, transaction: unknown): Promise<boolean> {
+    const select = `SELECT scheduled FROM ${this.#table.name}
+WHERE name = $1 AND scheduled > $2 AND scheduled LIKE '%.000Z' ORDER BY scheduled LIMIT 1`;
+    return (await this.#run(transaction, select, name, scheduled)).length > 0;
+  }
+
   /** Whether nothing more will become of it. */
   async isSettled({ name, scheduled }: RunId): Promise<boolean> {
     const [latest] = await this.list(name, 1, scheduled);
@@ -122,11 +137,12 @@ WHERE name = $1 AND scheduled <= $2 ORDER BY scheduled DESC LIMIT ${limit}`;
       const known = await this.list(name, 2, scheduled, transaction);
       const own = Number(known[0]?.scheduled) === Number(scheduled) ? known.shift() : undefined;
       const previous = known[0]?.scheduled;
-      const [newest] = own ? [] : await this.list(name, 1, undefined, transaction);
-      // It was no time of the job when a later run began: the expression has changed since.
-      if (newest && newest.scheduled > scheduled) return undefined;
+      const isUnknown = rules.isBeforeStart === true && !own;
+      // Runs begin in their order, so it was no time of the job when a later one began: the expression has changed since.
+      if (isUnknown && (await this.#hasLater({ name, scheduled }, transaction))) return undefined;
       // A job that is new has missed nothing.
-      const isNew = rules.isBeforeStart === true && !own && !newest;
+      const isNew = isUnknown && !previous;
+      if (isNew && (await this.first(name, transaction))) return undefined;
       // It has died as often as it may, and nobody has said so yet.
       if (own && isSettled(own) && Number(own.ended) === Number(now))
         return { attempt: 0, previous };

@@ -92,11 +92,10 @@ export class ScheduledJob {
     if (!this.#ledger && nowMs - latestMs >= this.#holdMs(latestMs) / 2) return [];
     const fromMs = Math.max(this.#settledMs ?? 0, nowMs - catchUpMs);
     if (!this.#ledger || missed !== 'all' || fromMs >= latestMs) return [latestMs];
-    // Runs begin in the order of their times: of those before the newest one, nothing more will become.
-    const [newest] = await this.#ledger.list(name, 1);
+    if (this.#settledMs !== undefined) return times.between(fromMs, latestMs);
     // A job that is new has missed nothing.
-    if (!newest && this.#settledMs === undefined) return [latestMs];
-    return times.between(Math.max(fromMs, Number(newest?.scheduled ?? 0) - 1), latestMs);
+    const firstMs = Number((await this.#ledger.first(name)) ?? latestMs);
+    return times.between(Math.min(Math.max(fromMs, firstMs - 1), latestMs - 1), latestMs);
   }
 
   /** @returns whether nothing more will become of the run here @throws what kept it from beginning */
@@ -127,8 +126,10 @@ export class ScheduledJob {
       isRepeated: missed !== 'skip',
       missed: (attempt, previous) => {
         const isOnTime = attempt === 1 && !isBeforeStart;
-        const fromMs = Math.max(Number(previous ?? 0), Math.min(oldestMs, scheduledMs - 1));
-        const missedMs = times.between(fromMs, isOnTime ? scheduledMs - 1 : scheduledMs);
+        const beforeMs = scheduledMs - 1;
+        // Where nothing is known of earlier runs, none of them was missed.
+        const fromMs = Math.max(Number(previous ?? beforeMs), Math.min(oldestMs, beforeMs));
+        const missedMs = times.between(fromMs, isOnTime ? beforeMs : scheduledMs);
         return missedMs.map((ms) => new Date(ms).toISOString());
       },
     };

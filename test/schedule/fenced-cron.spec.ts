@@ -1,7 +1,13 @@
 import 'reflect-metadata';
 import { Injectable } from '@nestjs/common';
 import { describe, expect, it, jest } from '@jest/globals';
-import { FencingToken, fencingToken, LockSignal, lockSignal } from '../../lib/index.ts';
+import {
+  FencingToken,
+  fencingToken,
+  LockService,
+  LockSignal,
+  lockSignal,
+} from '../../lib/index.ts';
 import { CronRuns, FencedCron, type CronRun } from '../../lib/schedule/index.ts';
 import { Gate } from '../nest/support/critical-section.ts';
 import { Recorder } from '../nest/support/recorder.ts';
@@ -160,7 +166,17 @@ describe('a job under @FencedCron', () => {
     ]);
   });
 
-  it('called by hand runs now, and waits for who looks whether a run is due, but not for a run', async () => {
+  it('called by hand waits for a host that has its lock for a moment, to look whether a run is due', async () => {
+    const module = await fleet().start([Reports]);
+    const looking = await module.get(LockService).acquire('cron:reports');
+    const byHand = module.get(Reports).report(undefined as never);
+    await settled();
+    await looking.release();
+    await byHand;
+    expect(module.get(Reports).runs).toHaveLength(1);
+  });
+
+  it('called by hand runs now, unless it is running', async () => {
     const hosts = [await host(), await host()];
     hosts[0]!.gate = new Gate();
     const byHand = hosts[0]!.report(undefined as never);
@@ -172,7 +188,7 @@ describe('a job under @FencedCron', () => {
     hosts[0]!.gate.open();
     await byHand;
     const [, run] = await ledger();
-    expect(run).toMatchObject({ scheduled: '2026-06-01T10:59:50.000Z', outcome: 'done' });
+    expect(run).toMatchObject({ scheduled: '2026-06-01T10:59:50.001Z', outcome: 'done' });
   });
 
   it('is found by its name: the last run, and all of them, the latest first', async () => {

@@ -114,6 +114,48 @@ describe('runs that were missed', () => {
     expect(fleet().told).toEqual([]);
   });
 
+  /** A run by hand, on a host whose clock says so. */
+  const addRunByHand = (scheduled: string) => {
+    const { database } = fleet().connect();
+    database.exec(
+      `INSERT INTO redlock_run VALUES ('reports', '${scheduled}', '${scheduled}', '${scheduled}', 'done', 1, 1, 'x')`,
+    );
+    database.close();
+  };
+
+  it.each(['run', 'all'] as const)(
+    'are made up for with missed: %j, although somebody has run the job by hand since',
+    async (missed) => {
+      addRunByHand('2026-06-01T11:33:00.500Z');
+      const { reports } = await awayFor(34, { missed });
+      const times = { run: ['11:30'], all: ['11:10', '11:20', '11:30'] }[missed];
+      expect(timesOf(reports)).toEqual([times]);
+    },
+  );
+
+  it('are none where a run by hand, on a host whose clock is ahead, comes before the next one', async () => {
+    const Service = reportsWith({ missed: 'all' });
+    const module = await fleet().start([Service]);
+    await pass(MINUTE_MS);
+    addRunByHand('2026-06-01T11:15:00.500Z');
+    await pass(20 * MINUTE_MS);
+    expect(timesOf(module.get(Service))).toEqual([['11:00', '11:10', '11:20']]);
+  });
+
+  it("with missed: 'all' are not looked for in the time before a job was there, one by one", async () => {
+    const { reports } = await awayFor(34, { missed: 'all', catchUp: '20d' });
+    expect(timesOf(reports)).toEqual([['11:10', '11:20', '11:30']]);
+    const locks = fleet().events.filter(({ type }) => type === 'acquired');
+    expect(locks.length).toBeLessThan(10);
+  });
+
+  it('are none for a job of which nothing earlier is known', async () => {
+    addRunByHand('2026-06-01T11:15:00.500Z');
+    await fleet().start([reportsWith()]);
+    await pass(MINUTE_MS);
+    expect(fleet().told).toEqual(['started 11:00', 'ended 11:00']);
+  });
+
   it("are not run with missed: 'skip', and said at the next one", async () => {
     const { reports } = await awayFor(34, { missed: 'skip' });
     expect(timesOf(reports)).toEqual([[]]);
