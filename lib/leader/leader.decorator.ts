@@ -1,7 +1,7 @@
 import { FencedUsageError } from '../core/errors.ts';
 import { normalizeKeys } from '../core/options/lock-keys.ts';
 import { injectHidden } from '../nest/fenced/fenced-metadata.ts';
-import { beginsWithApplication } from '../nest/fenced/scope-check.ts';
+import { beginsWithApplication } from '../nest/fenced/start-check.ts';
 import type { LockHost } from '../locks/lock-host.ts';
 import { REDLOCK_HOST } from '../nest/redlock.constants.ts';
 import { Leadership, type Candidate } from './leadership.ts';

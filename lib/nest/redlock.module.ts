@@ -13,7 +13,7 @@ import { LockService } from '../locks/lock-service.ts';
 import { fenceOfNodes, type NodeInput } from '../locks/locks-options.ts';
 import { checkApplication } from './fenced/boot-checks.ts';
 import { FencedInterceptor } from './fenced/fenced.interceptor.ts';
-import { ScopeCheck } from './fenced/scope-check.ts';
+import { StartCheck } from './fenced/start-check.ts';
 import { MODULE_OPTIONS, RedlockHost } from './redlock-host.ts';
 import type { RedlockModuleAsyncOptions, RedlockModuleOptions } from './redlock-module-options.ts';
 import {
@@ -88,7 +88,7 @@ Inject(REDLOCK_HOST)(LockService, undefined, 0);
     LockService,
     FencedInterceptor,
     FieldResolverCheck,
-    ScopeCheck,
+    StartCheck,
     { provide: FENCED_RUNNER, useExisting: FencedInterceptor },
   ],
   exports: [LockService, FencedInterceptor, FENCED_RUNNER, REDLOCK_HOST],

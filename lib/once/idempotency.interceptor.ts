@@ -14,6 +14,7 @@ import { lastValueFrom, of, type Observable } from 'rxjs';
 import { FencedUsageError } from '../core/errors.ts';
 import { callback, checkOptions, flag } from '../core/options/option-names.ts';
 import { methodName } from '../nest/fenced/fenced-metadata.ts';
+import { handlesRequests } from '../nest/fenced/start-check.ts';
 import { locateError } from '../nest/fenced/fenced.interceptor.ts';
 import { calledBy } from '../core/holding/reentrancy.ts';
 import { callOption, keysMade } from '../nest/made-keys.ts';
@@ -47,6 +48,8 @@ const METADATA = 'nestjs-fenced-lock/idempotent';
  * Guards run before it, pipes in the transaction. Headers that the handler sets are not stored.
  *
  * @throws RedlockConfigError at decoration when an option is invalid
+ * @throws FencedUsageError at decoration of a handler that takes `@Res()` without `passthrough`, or `@Next()`; at the start for a method of a
+ *   provider
  *
  * @example
  * ```ts
@@ -64,6 +67,11 @@ export function Idempotent(options: IdempotentOptions): MethodDecorator {
   const ofRequest = { scope: callback(scope, 'scope'), required, keep, keepErrors };
   return (target, propertyKey, descriptor) => {
     const where = methodName(target, propertyKey);
+    if (answersItself(target, propertyKey))
+      throw new FencedUsageError(
+        `${where} is under @Idempotent, and takes the response or next() of its request: it would answer before the commit, and nothing could be stored. Return the answer; take @Res({ passthrough: true }) for the status.`,
+      );
+    handlesRequests(target, `@Idempotent on ${where}`);
     const section = calledBy({ where }, { wait: 0, ...lock });
     const route: IdempotentRoute = { ...ofRequest, where, section };
     for (const index of transactionParametersOf(target, propertyKey))
@@ -71,6 +79,18 @@ export function Idempotent(options: IdempotentOptions): MethodDecorator {
     SetMetadata(METADATA, route)(target, propertyKey, descriptor);
     UseInterceptors(IdempotencyInterceptor)(target, propertyKey, descriptor);
   };
+}
+
+/** The parameters under @Res and @Next, as Nest numbers the kinds of parameters. */
+const RESPONSE_OR_NEXT = /^[12]:/;
+
+/** Whether Nest leaves the answer to this handler: the parameters of a method are decorated before the method is. */
+function answersItself({ constructor }: object, propertyKey: string | symbol): boolean {
+  const parameters: unknown = Reflect.getMetadata('__routeArguments__', constructor, propertyKey);
+  const isPassedThrough = Reflect.hasMetadata('__responsePassthrough__', constructor, propertyKey);
+  return (
+    !isPassedThrough && Object.keys(Object(parameters)).some((key) => RESPONSE_OR_NEXT.test(key))
+  );
 }
 
 /** What `@Idempotent` on one handler means. */

@@ -11,7 +11,7 @@ import {
   runnerOf,
   type FencedDefinition,
 } from '../nest/fenced/fenced-metadata.ts';
-import { beginsWithApplication } from '../nest/fenced/scope-check.ts';
+import { beginsWithApplication } from '../nest/fenced/start-check.ts';
 import type { LockHost } from '../locks/lock-host.ts';
 import { calledBy } from '../core/holding/reentrancy.ts';
 import { REDLOCK_HOST } from '../nest/redlock.constants.ts';

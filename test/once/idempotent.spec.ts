@@ -5,13 +5,16 @@ import {
   Controller,
   HttpException,
   Injectable,
+  Next,
   Post,
   Res,
   type INestApplication,
 } from '@nestjs/common';
 import type { TestingModule } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from '@jest/globals';
+import Database from 'libsql';
 import { of } from 'rxjs';
+import { sqliteFence } from '../../lib/fencing/index.ts';
 import {
   Idempotent,
   Once,
@@ -85,7 +88,10 @@ describe.each(platforms)('a route under @Idempotent, on %s', (_name, open) => {
 
       @Post('raw')
       @Idempotent({ scope })
-      async raw(@Res() response: any, @OnceTransaction() tx: any = onceTransaction()) {
+      async raw(
+        @Res({ passthrough: true }) response: any,
+        @OnceTransaction() tx: any = onceTransaction(),
+      ) {
         response.send(await effect(tx));
       }
 
@@ -170,5 +176,40 @@ describe.each(platforms)('a route under @Idempotent, on %s', (_name, open) => {
     expect(await post('direct', undefined, { key })).toBe(first);
     expect(await post('direct', undefined, { key, more: 1 })).toMatch(/^422 .+ONCE_CONFLICT/);
     expect(runs()).toBe(1);
+  });
+});
+
+describe('@Idempotent', () => {
+  const start = (classes: object) =>
+    startModule(classes, {
+      nodes: createMemoryNodes(1),
+      fence: sqliteFence(new Database(':memory:')),
+    });
+
+  it.each<[string, () => ParameterDecorator]>([
+    ['@Res() without passthrough', () => Res()],
+    ['@Next()', () => Next()],
+  ])('is refused on a handler with %s, which would answer before the commit', (_, parameter) => {
+    const decorate = () => {
+      class Wrong {
+        @Idempotent({ scope })
+        async pay(@parameter() response: any) {
+          response.send('paid');
+        }
+      }
+      return Wrong;
+    };
+    expect(decorate).toThrow(/^Wrong\.pay is under @Idempotent, and takes the response/);
+  });
+
+  it('is refused at the start on a method of a provider, which would run each time', async () => {
+    @Injectable()
+    class Payments {
+      @Idempotent({ scope })
+      async pay() {}
+    }
+    await expect(start({ providers: [Payments, OnceService] })).rejects.toThrow(
+      '@Idempotent on Payments.pay counts on handlers of controllers only',
+    );
   });
 });
