@@ -15,9 +15,10 @@ export async function startModule(
   metadata: ModuleMetadata & { providers?: Provider[] },
   options: Partial<RedlockModuleOptions> = {},
 ): Promise<TestingModule> {
-  const module = await compileModule(metadata, options);
+  const module = await build(metadata, options);
+  // Nest 11 starts an application that did not start once more when it is closed.
   await module.init();
-  return module;
+  return closeLater(module);
 }
 
 /** The same, before Nest's init hooks. */
@@ -25,13 +26,19 @@ export async function compileModule(
   metadata: ModuleMetadata & { providers?: Provider[] },
   options: Partial<RedlockModuleOptions> = {},
 ): Promise<TestingModule> {
-  const module = await Test.createTestingModule({
+  return closeLater(await build(metadata, options));
+}
+
+function build(
+  metadata: ModuleMetadata & { providers?: Provider[] },
+  options: Partial<RedlockModuleOptions>,
+): Promise<TestingModule> {
+  return Test.createTestingModule({
     ...metadata,
     imports: [redlockInMemory(options), ...(metadata.imports ?? [])],
   })
     .setLogger(silentLogger)
     .compile();
-  return closeLater(module);
 }
 
 export function redlockInMemory(options: Partial<RedlockModuleOptions> = {}) {
