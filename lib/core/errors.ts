@@ -175,7 +175,8 @@ export class LockLostError extends RedlockError {
     /**
      * `expired`: was not renewed in time; `suspended`: the operating system was suspended for longer than the lock was
      * valid; `overdue`: was held for `maxHold`; `taken`: most servers no longer have it; `revoked`: somebody took it
-     * away; `replaced`: a newer call took it (`onBusy: 'replace'`); `closed`: shut down; `short`: `ensure` asked for more time than is left (the lock itself is still held).
+     * away; `replaced`: a newer call took it (`onBusy: 'replace'`); `closed`: shut down; `short`: `ensure` asked for more time
+     * than is left (the lock itself is still held).
      */
     readonly reason: LockLossReason,
     /** The token of the lost lock. */

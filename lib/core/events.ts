@@ -80,10 +80,10 @@ export type RunEvent =
       readonly type: 'run-ended';
       /** The time that it took. */
       readonly ranMs: number;
-      /** Present where it failed. */
+      /** It is present where the run failed. */
       readonly error?: unknown;
     })
-  /** Runs were not begun at their time, or have died. The process says it that begins the run of `scheduled`, or skips it. */
+  /** Some runs were not begun at their times, or have died. It comes from the process that begins the run of `scheduled`, or skips it. */
   | (AboutRun & {
       readonly type: 'run-missed';
       /** The scheduled times of the runs that were missed. */
@@ -134,11 +134,11 @@ export type LockEvent =
   | (AboutLock & WithCauses & { readonly type: 'release-incomplete' })
   /** This process leads from now on, by the lock of a class under `@Leader`. */
   | (AboutLock & { readonly type: 'elected' })
-  /** It does no longer: the lock was lost, `onElected` failed, or the application shuts down. Once after each `elected`. */
+  /** This process leads no longer: the lock was lost, `onElected` failed, or the application shuts down. It comes once after each `elected`. */
   | (AboutLock & WithHold & { readonly type: 'deposed' })
   /**
-   * Somebody has locked this key with more `permits` than this call, or without, in the last ten minutes: such a holder does not
-   * count here, so there may be more at once than anybody meant. It is said once for a key.
+   * In the last ten minutes, this key was locked with more `permits` than this call names, or without any. Such a holder does not
+   * count here, so there may be more holders at once than anybody meant. The event comes once for a key.
    */
   | (AboutKeys & {
       readonly type: 'permits-differ';

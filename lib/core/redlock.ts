@@ -367,7 +367,7 @@ function checkOneKey(keys: readonly string[]): void {
   );
 }
 
-/** Work that has a key alone, and work that has one of its permits, are no part of each other. */
+/** Refuses a call that would join work with another limit: one that has the key alone, and one that has a permit of it, are different locks. */
 function refuseOther(
   { slot }: LockHandle,
   keys: readonly string[],

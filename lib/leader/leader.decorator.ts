@@ -6,7 +6,7 @@ import type { LockHost } from '../locks/lock-host.ts';
 import { REDLOCK_HOST } from '../nest/redlock.constants.ts';
 import { Leadership, type Candidate } from './leadership.ts';
 
-/** Hidden property that receives the host, and then has the leadership. Nest prints its description when the module is missing. */
+/** The hidden property that receives the host, and then has the leadership. Nest prints its description when the module is missing. */
 const LEADERSHIP = Symbol(
   '@Leader: import RedlockModule.forRoot({ nodes }) from nestjs-fenced-lock',
 );

@@ -117,7 +117,7 @@ export class Leadership {
       await this.#leader.onElected(lock, signal);
       await whenAborted(signal);
     } catch (error) {
-      // Work that was told to end may say so in these ways.
+      // An error of these kinds is how work says that it was told to end.
       const isEnd = isRedlockError(error) || (error as Error | null)?.name === 'AbortError';
       if (!signal.aborted || !isEnd) this.#say('onElected', error);
       failed.abort(error);

@@ -66,7 +66,7 @@ export class LockHost {
     readonly logger: LockLogger,
     nodes: readonly LockNode[],
   ) {
-    // Nodes that take the place of those in a test leave the fence as it is.
+    // The nodes that a test puts in place of these leave the fence as it is.
     this.fence = checked.fence ?? fenceOfNodes(options.nodes);
     this.telemetry = checked.telemetry && new SafeTelemetry(checked.telemetry, logger);
     this.onEvent = eventListener(logger, checked.onEvent, this.telemetry);
@@ -81,7 +81,7 @@ export class LockHost {
     this.shutdownTimeoutMs = checked.shutdownTimeout ?? this.#redlock.options.acquire.ttlMs;
   }
 
-  /** Connected at the first use, which may come before the start, or never (a module compiled for a unit test). */
+  /** It is connected at the first use, which may come before the start, or never (a module compiled for a unit test). */
   get redlock(): Redlock {
     if (this.#watches === undefined) {
       const { fence, telemetry, logger } = this;

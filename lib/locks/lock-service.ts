@@ -96,7 +96,7 @@ export class LockService {
     options: SectionOptions | undefined,
   ): Promise<Result> {
     const { redlock, claims } = this.host;
-    // Sections that attached to each other would wait for good.
+    // Two calls inside of locks that attached to each other would wait for good.
     if (options?.onBusy === 'attach' && redlock.current() === undefined)
       return this.attached(keys, work, options);
     if (options?.claim === true) return claims.run(keys, work, options);

@@ -15,7 +15,7 @@ import type { LockTelemetry } from './telemetry.ts';
  */
 export type NodeInput = RedisNodeInput | LockNode;
 
-/** Part of a fence the module uses. All fences of `nestjs-fenced-lock/fencing` have it; a fence of your own may be one, too. */
+/** The part of a fence that the module uses. All fences of `nestjs-fenced-lock/fencing` have it; a fence of your own may be one, too. */
 export interface ModuleFence {
   /**
    * Makes the resource remember the token, durably, before it resolves.
@@ -49,7 +49,7 @@ export interface LockServiceOptions extends RedlockOptions {
   /** Don't start unless every server answers. @default false: a quorum is enough */
   readonly strict?: boolean;
   /**
-   * Time that the start waits for a quorum of servers (with `strict`, for all of them) before it throws
+   * The time that the start waits for a quorum of servers (with `strict`, for all of them) before it throws
    * `QuorumUnavailableError`; and then as long again until they give locks (`waitForVotes`). In between, late servers may answer
    * for one second more. @default '10s'
    */
@@ -62,7 +62,7 @@ export interface LockServiceOptions extends RedlockOptions {
    */
   readonly waitForVotes?: boolean;
   /**
-   * Time that the shutdown waits for sections that hold a lock; what is held after that is released and its signal aborted.
+   * The time that the shutdown waits for sections that hold a lock; what is held after that is released and its signal aborted.
    * 0 = don't wait. Keep it below the time the platform gives a process to end. @default ttl
    */
   readonly shutdownTimeout?: Duration;

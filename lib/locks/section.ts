@@ -43,7 +43,7 @@ function refuseLazy(result: unknown, keys: readonly string[]): void {
 
 function lazyKindOf(value: unknown): string | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
-  // Those of rxjs and of Nest, told by their methods: not everybody has these packages.
+  // They are told by their methods, since not everybody has the packages of rxjs and Nest.
   if ('lift' in value && 'subscribe' in value) return 'an Observable';
   if ('getStream' in value && 'getHeaders' in value) return 'a StreamableFile';
   if (Symbol.asyncIterator in value) return 'an async iterable';

@@ -1,11 +1,12 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
 import pg from 'pg';
 import type { LockNode } from '../../lib/core/nodes/lock-node.ts';
 import type { Redlock } from '../../lib/core/redlock.ts';
 import { postgresNode } from '../../lib/postgres/index.ts';
 import { CriticalSection } from '../nest/support/critical-section.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
+import { eventually } from '../support/eventually.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { redisNodes, useRedlocks } from '../support/use-redlocks.ts';
 
@@ -16,20 +17,41 @@ const openRedlock = useRedlocks();
 const servers = useRedisServers(3);
 const database = usePostgres((pool) => pool.query(postgresNode(pool).ddl()));
 
-const NODES: Readonly<Record<string, () => LockNode[]>> = {
-  'three Redis servers': () => redisNodes(servers),
-  PostgreSQL: () => {
-    const listen = () => new pg.Client({ connectionString: database.url });
-    return [postgresNode(database.pool, { listen }) as LockNode];
+/** Where locks are, and how many processes wait there for one. */
+interface Home {
+  readonly nodes: () => LockNode[];
+  readonly waiters: (lock: string) => Promise<number>;
+}
+
+const HOMES: Readonly<Record<string, Home>> = {
+  'three Redis servers': {
+    nodes: () => redisNodes(servers),
+    waiters: async (lock) => {
+      const client = new Redis(servers[0]!.url);
+      const count = await client.zcard(`${lock}#queue`);
+      client.disconnect();
+      return count;
+    },
+  },
+  PostgreSQL: {
+    nodes: () => {
+      const listen = () => new pg.Client({ connectionString: database.url });
+      return [postgresNode(database.pool, { listen }) as LockNode];
+    },
+    waiters: async (lock) => {
+      const sql =
+        'SELECT FROM redlock_waiter WHERE resource = $1 AND waits_until > clock_timestamp()';
+      return (await database.pool.query(sql, [lock])).rows.length;
+    },
   },
 };
 
-describe.each(Object.entries(NODES))('permits on %s', (_, nodesOf) => {
+describe.each(Object.entries(HOMES))('permits on %s', (_, home) => {
   /** Services as in several processes, each with connections of its own. */
   async function openServices(keyPrefix: string): Promise<Redlock[]> {
     const services: Redlock[] = [];
     for (let count = 0; count < 3; count += 1)
-      services.push(await openRedlock(nodesOf(), { keyPrefix, wait: '1m' }));
+      services.push(await openRedlock(home.nodes(), { keyPrefix, wait: '1m' }));
     return services;
   }
 
@@ -64,7 +86,9 @@ describe.each(Object.entries(NODES))('permits on %s', (_, nodesOf) => {
     expect(await waiting.tryAcquire('api', { permits: PERMITS })).toBeNull();
     for (const lock of locks) {
       const granted = waiting.acquire('api', { permits: PERMITS });
-      await sleep(20);
+      await eventually(async () =>
+        expect(await home.waiters(`permits-turn:${lock.keys[0]}`)).toBe(1),
+      );
       await lock.release();
       expect((await granted).slot).toBe(lock.slot);
     }

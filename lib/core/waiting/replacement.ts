@@ -62,9 +62,9 @@ export class Replacement {
     if (nowMs < mayAtMs) return mayAtMs;
     // Nobody could begin in its place.
     if (this.#nodes.quorum.isMissing) return nowMs + POLL_MS;
-    // Nobody has it yet: it was granted in this moment, or waits for its token.
+    // The lock is in nobody's hands yet: it was granted in this moment, or waits for its token.
     if (lock.report === undefined) this.#overtake(lock.call as Call, nowMs);
-    // Listeners of the holder run elsewhere than in the middle of a look.
+    // The listeners of the holder must not run in the middle of a look.
     else void microtask.then(() => lock.isEnding || lock.lost('replaced', []));
     void this.#bid(lock.grant.holder);
     return nowMs + POLL_MS;

@@ -92,7 +92,7 @@ interface CancellationReason {
 }
 
 const FAILED = 'ConditionalCheckFailed';
-/** Of what stood in the way of no action, or may be gone a moment later. */
+/** The codes of actions that stood in the way of nothing, or whose obstacle may be gone a moment later. */
 const PASSING = /^(None|TransactionConflict|ThrottlingError|ProvisionedThroughputExceeded)$/;
 
 /**
