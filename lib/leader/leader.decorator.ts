@@ -47,7 +47,7 @@ interface Instance extends Candidate {
  * instance of this name, and for one that Nest did not build
  */
 export function Leader(name: string): (target: new (...args: any[]) => Candidate) => void {
-  const [key = ''] = normalizeKeys(`leader:${name}`);
+  const [key = ''] = normalizeKeys(name && `leader:${name}`);
   return ({ prototype, name: className }) => {
     if (typeof prototype.onElected !== 'function' || LEADERSHIP in prototype)
       throw new FencedUsageError(

@@ -27,6 +27,9 @@ function refuse(path: string, what: string, isExact: boolean): never {
   );
 }
 
+/** A request can be nested deeper than the stack is high. */
+const DEEPEST_PAYLOAD = 500;
+
 /** @param around the objects that this value is in */
 function written(
   value: unknown,
@@ -53,6 +56,8 @@ function writtenObject(
   around: readonly object[],
 ): string {
   if (around.includes(value)) refuse(path, 'an object that is in itself', isExact);
+  if (!isExact && around.length === DEEPEST_PAYLOAD)
+    refuse('', `nested more than ${DEEPEST_PAYLOAD} levels deep`, isExact);
   const part = (name: string, inner: unknown) =>
     written(inner, isExact, path + name, [...around, value]);
   if (Array.isArray(value))

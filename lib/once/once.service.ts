@@ -4,6 +4,7 @@ import type { Lock } from '../core/lock.ts';
 import { durationMs, type Duration } from '../core/options/duration.ts';
 import { oneKey } from '../core/options/lock-keys.ts';
 import { callback, checkOptions, flag, type OptionKind } from '../core/options/option-names.ts';
+import { checkKey } from '../fencing/fence-claim.ts';
 import type { Fence } from '../fencing/fence.ts';
 import type { RedlockHost } from '../nest/redlock-host.ts';
 import { LockService } from '../locks/lock-service.ts';
@@ -139,6 +140,7 @@ export class OnceService<Transaction = any> {
   /** @internal */
   async call(call: OnceCall, section: SectionOptions): Promise<unknown> {
     const { key } = call;
+    checkKey(key);
     const fingerprint = fingerprintOf(call.payload);
     const stored =
       (await this.#table.find(key)) ??

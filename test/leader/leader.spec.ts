@@ -370,6 +370,7 @@ describe('a class under @Leader', () => {
     expect(() => Leader('a')(led('b'))).toThrow(/no other @Leader/);
     expect(() => Leader('a')(class extends led('b') {})).toThrow(/no other @Leader/);
     expect(() => Leader('a'.repeat(2_000))(Plain)).toThrow(/1024 characters/);
+    expect(() => Leader('')(Plain)).toThrow(/non-empty/);
   });
 
   it('is refused at the start where Nest builds no instance, or one for each request', async () => {

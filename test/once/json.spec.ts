@@ -89,4 +89,10 @@ describe('the fingerprint of a payload', () => {
   ])('is refused where there is nothing to compare: %p', (value, what) => {
     expect(() => fingerprintOf(value)).toThrow(what);
   });
+
+  it('is refused for what is nested deeper than a stack is high', () => {
+    let payload: unknown = [];
+    for (let level = 1; level < 20_000; level += 1) payload = [payload];
+    expect(() => fingerprintOf(payload)).toThrow('nested more than 500 levels deep');
+  });
 });

@@ -137,6 +137,13 @@ describe.each(KINDS)('work that is done once, in %s', (kind) => {
     expect(one.runs()).toBe(1);
   });
 
+  it('refuses a key that the fence can not have, and runs nothing', async () => {
+    const { payments, runs } = await start(database);
+    const order = { ...newOrder(), id: 'a\0b' };
+    await expect(payments.pay(order)).rejects.toThrow('without NUL');
+    expect(runs()).toBe(0);
+  });
+
   it('is busy while the first run is in progress, or waits for its answer', async () => {
     const { payments, runs, ...rest } = await start(database);
     const order = newOrder();
