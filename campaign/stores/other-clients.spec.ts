@@ -18,8 +18,9 @@ describe(`the programs of ${PAGE}, on PostgreSQL`, () => {
     jest.spyOn(console, 'log').mockReturnValue();
     process.env.DATABASE_URL = database.url;
     const packages = ['campaign/stores/node_modules'];
-    const project = await ConsumerProject.create(programsOf(PAGE), 'module', packages);
-    if (project.errors !== '') throw new Error(`${PAGE} does not compile:\n${project.errors}`);
+    const project = await ConsumerProject.write(programsOf(PAGE), 'module', packages);
+    const errors = await project.compile();
+    if (errors !== '') throw new Error(`${PAGE} does not compile:\n${errors}`);
     ofPostgresJs = await project.load('postgres-js-fence.ts');
     ofSequelize = await project.load('sequelize-fence.ts');
   });

@@ -13,7 +13,7 @@ const ofPages = PAGES.flatMap(blocksOf).filter(
 const blocks = [...ofPages, ...examplesOfLib()];
 
 const compile = async (files: Readonly<Record<string, string>>): Promise<string> =>
-  (await ConsumerProject.create({ 'surroundings.ts': SURROUNDINGS_FILE, ...files })).errors;
+  (await ConsumerProject.write({ 'surroundings.ts': SURROUNDINGS_FILE, ...files })).compile();
 
 describe('the TypeScript of pages and docstrings', () => {
   afterAll(removeProjects);

@@ -37,7 +37,7 @@ describe.each(['module', 'commonjs'] as const)(
       const loads = names.map(
         (name) => `await import('./${name.replace(/\.ts$/, '.js')}'); console.log('${name}');`,
       );
-      const project = await ConsumerProject.create(
+      const project = await ConsumerProject.write(
         {
           ...programs,
           'test-runner.ts': TEST_RUNNER,
@@ -45,7 +45,7 @@ describe.each(['module', 'commonjs'] as const)(
         },
         format,
       );
-      expect(project.errors).toBe('');
+      expect(await project.compile()).toBe('');
       expect((await project.run('load.ts')).trim().split('\n')).toEqual(names);
       expect(names.length).toBeGreaterThan(20);
     });

@@ -82,14 +82,16 @@ export function followReadme(name: string, { format, packages, runTests }: Proje
     const servers = useRedisServers(1);
     const database = usePostgres((pool) => pool.query(SEAT_TABLE + postgresFence(pool).ddl()));
     let project: ConsumerProject;
+    let errors: string;
     let environment: NodeJS.ProcessEnv;
     let application: GuardedProcess | undefined;
     beforeAll(async () => {
-      project = await ConsumerProject.create(
+      project = await ConsumerProject.write(
         filesOfReader(servers[0]!.url, format),
         format,
         packages,
       );
+      errors = await project.compile();
       environment = {
         ...process.env,
         DATABASE_URL: database.url,
@@ -101,7 +103,7 @@ export function followReadme(name: string, { format, packages, runTests }: Proje
     afterAll(removeProjects);
 
     it('compiles, and its test passes', async () => {
-      expect(project.errors).toBe('');
+      expect(errors).toBe('');
       await runTests(project.folder, environment);
     });
 

@@ -35,8 +35,8 @@ afterAll(removeProjects);
 // The two builds are for jest: it loads no ES module by `require`, and Nest 12 is one, while Nest 11 is CommonJS.
 it('is one copy for import and require in a process, and loads in a test of jest', async () => {
   const files = { 'both.ts': BOTH, 'lock.spec.ts': UNDER_JEST };
-  const project = await ConsumerProject.create(files);
-  expect(project.errors).toBe('');
+  const project = await ConsumerProject.write(files);
+  expect(await project.compile()).toBe('');
   expect((await project.run('both.ts')).trim().split('\n')).toEqual(['true', 'true', 'true']);
   const jest = resolve('node_modules/jest/bin/jest.js');
   const args = ['--experimental-vm-modules', jest, '--rootDir', join(project.folder, 'dist')];

@@ -34,8 +34,8 @@ describe.each(['module', 'commonjs'] as const)(
   'a project of type "%s" without ioredis',
   (format) => {
     it('locks over node-redis, and is told what a URL needs', async () => {
-      const project = await ConsumerProject.create({ 'main.ts': PROGRAM }, format);
-      expect(project.errors).toBe('');
+      const project = await ConsumerProject.write({ 'main.ts': PROGRAM }, format);
+      expect(await project.compile()).toBe('');
       rmSync(join(project.folder, 'node_modules/ioredis'));
       const printed = await project.run('main.ts', { URL_OF_REDIS: servers[0]!.url });
       expect(printed.trim().split('\n')).toEqual([
