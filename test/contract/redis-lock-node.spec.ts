@@ -1,5 +1,4 @@
 import { afterAll, beforeAll } from '@jest/globals';
-import { Redis as Valkey } from 'iovalkey';
 import { startRedisServers } from '../support/redis-servers/index.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
 import { lockNodeContract } from './lock-node.contract.ts';
@@ -15,10 +14,9 @@ afterAll(async () => {
   await server?.stop();
 });
 
-const ALL = ['batches', 'restart', 'reach', 'forgets'] as const;
-
-lockNodeContract('Redis', () => createRedisHarness(server), ALL);
-
-// A client with the API of ioredis, but none of its code, is a node as well.
-const inputOf = ({ url }: RedisServer) => new Valkey(url, { lazyConnect: true });
-lockNodeContract('iovalkey', () => createRedisHarness(server, { inputOf }), ALL);
+lockNodeContract('Redis', () => createRedisHarness(server), [
+  'batches',
+  'restart',
+  'reach',
+  'forgets',
+]);
