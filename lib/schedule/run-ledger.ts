@@ -60,6 +60,20 @@ const ddl = (table: string, dialect: SqlDialect): string => {
 )${end};`;
 };
 
+/**
+ * What becomes of a run: it begins, or is skipped for good; `died`: as often as it may, and nobody has said so yet; `new`: the ledger
+ * does not know the job, which has missed nothing; `over`: nothing.
+ */
+type Course = 'begins' | 'skipped' | 'died' | 'new' | 'over';
+
+/** A run, what the ledger has of it, and the time of the one before it. */
+interface KnownRuns {
+  readonly id: RunId;
+  readonly own: RunRecord | undefined;
+  readonly previous: Date | undefined;
+  readonly now: Date;
+}
+
 const isSettled = ({ outcome, attempt }: RunRecord): boolean =>
   outcome !== undefined && (outcome !== 'died' || attempt >= MOST_ATTEMPTS);
 
@@ -124,47 +138,53 @@ WHERE name = $1 AND scheduled > $2 AND scheduled LIKE '%.000Z' ORDER BY schedule
    *
    * @returns the number of the attempt, 0 where it may not begin, and the time of the run before it; nothing where no run was missed either
    */
-  begin({ name, scheduled }: RunId, token: FenceToken, rules: RunRules) {
+  begin(id: RunId, token: FenceToken, rules: RunRules) {
+    const { name, scheduled } = id;
     return this.#fence.transaction(token, async (transaction) => {
-      const run = (sql: string, ...values: (string | Date)[]) =>
-        this.#run(transaction, sql, name, ...values);
-      const table = this.#table.name;
       const now = new Date();
-      await run(
-        `UPDATE ${table} SET ended = $2, outcome = 'died' WHERE name = $1 AND ended IS NULL`,
-        now,
-      );
+      const died = `UPDATE ${this.#table.name} SET ended = $2, outcome = 'died' WHERE name = $1 AND ended IS NULL`;
+      await this.#run(transaction, died, name, now);
       const known = await this.list(name, 2, scheduled, transaction);
       const own = Number(known[0]?.scheduled) === Number(scheduled) ? known.shift() : undefined;
       const previous = known[0]?.scheduled;
-      const isUnknown = rules.isBeforeStart === true && !own;
-      // Runs begin in their order, so it was no time of the job when a later one began: the expression has changed since.
-      if (isUnknown && (await this.#hasLater({ name, scheduled }, transaction))) return undefined;
-      // A job that is new has missed nothing.
-      const isNew = isUnknown && !previous;
-      if (isNew && (await this.first(name, transaction))) return undefined;
-      // It has died as often as it may, and nobody has said so yet.
-      if (own && isSettled(own) && Number(own.ended) === Number(now))
-        return { attempt: 0, previous };
-      const isSkipped = isNew || rules.isTooOld === true;
-      if (own && (isSettled(own) || isSkipped || !rules.isRepeated)) return undefined;
-      const oldest = new Date(scheduled.getTime() - KEPT_MS);
-      await run(
-        `DELETE FROM ${table} WHERE name = $1 AND (scheduled = $2 OR scheduled < $3)`,
-        scheduled,
-        oldest,
-      );
-      const attempt = isSkipped ? 0 : (own?.attempt ?? 0) + 1;
-      const end = isSkipped ? "$3, 'skipped'" : 'NULL, NULL';
-      await run(
-        `INSERT INTO ${table} (name, scheduled, started, ended, outcome, attempt, token, holder)
-VALUES ($1, $2, $3, ${end}, ${attempt}, ${BigInt(token.value)}, $4)`,
-        scheduled,
-        now,
-        token.holder,
-      );
-      return isNew ? undefined : { attempt, previous };
+      const course = await this.#courseOf({ id, own, previous, now }, rules, transaction);
+      const attempt = course === 'begins' ? (own?.attempt ?? 0) + 1 : 0;
+      if (course === 'begins' || course === 'skipped' || course === 'new')
+        await this.#write(id, attempt, token, now, transaction);
+      return course === 'over' || course === 'new' ? undefined : { attempt, previous };
     });
+  }
+
+  async #courseOf(
+    { id, own, previous, now }: KnownRuns,
+    { isBeforeStart, isTooOld, isRepeated }: RunRules,
+    transaction: unknown,
+  ): Promise<Course> {
+    if (own && isSettled(own)) return Number(own.ended) === Number(now) ? 'died' : 'over';
+    if (own) return isRepeated && !isTooOld ? 'begins' : 'over';
+    if (isBeforeStart) {
+      // Runs begin in their order, so it was no time of the job when a later one began: the expression has changed since.
+      if (await this.#hasLater(id, transaction)) return 'over';
+      if (!previous) return (await this.first(id.name, transaction)) ? 'over' : 'new';
+    }
+    return isTooOld ? 'skipped' : 'begins';
+  }
+
+  /** Writes that a run begins, or with the attempt 0 that it is skipped, and forgets what is old. */
+  async #write(
+    { name, scheduled }: RunId,
+    attempt: number,
+    token: FenceToken,
+    now: Date,
+    transaction: unknown,
+  ): Promise<void> {
+    const table = this.#table.name;
+    const old = `DELETE FROM ${table} WHERE name = $1 AND (scheduled = $2 OR scheduled < $3)`;
+    await this.#run(transaction, old, name, scheduled, new Date(scheduled.getTime() - KEPT_MS));
+    const end = attempt === 0 ? "$3, 'skipped'" : 'NULL, NULL';
+    const row = `INSERT INTO ${table} (name, scheduled, started, ended, outcome, attempt, token, holder)
+VALUES ($1, $2, $3, ${end}, ${attempt}, ${BigInt(token.value)}, $4)`;
+    await this.#run(transaction, row, name, scheduled, now, token.holder);
   }
 
   /**
