@@ -7,6 +7,7 @@ import { SCHEDULES as FAILOVERS } from './failovers/plan.ts';
 import { CONTROLS } from './faults/controls.ts';
 import { SCHEDULES as FAULTS } from './faults/schedules/index.ts';
 import { PLAYS as LEADER } from './leader/plays.ts';
+import { LIBRARIES } from './libraries/library.ts';
 import { chosen, type PartOptions } from './part-options.ts';
 import { PLAYS as PERMITS } from './permits/plays.ts';
 
@@ -190,6 +191,15 @@ export const PARTS: readonly Part[] = [
     commands: (options) => [
       [...NPM_CI, 'bench/peers'],
       ...program('campaign/permits/main.ts')(options),
+    ],
+  },
+  {
+    name: 'libraries',
+    what: 'lock libraries of Node.js under the same faults, each with its defaults and its best settings; only ours can make it red',
+    pieces: LIBRARIES.map((name) => ({ name })),
+    commands: (options) => [
+      [...NPM_CI, 'campaign/libraries'],
+      ...program('campaign/libraries/main.ts')(options),
     ],
   },
   {

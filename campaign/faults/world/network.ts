@@ -14,6 +14,8 @@ export interface WorldSettings {
   /** Decides where a mode leaves something to chance. */
   readonly seed: number;
   readonly historyPath: string;
+  /** The targets may be no Redis servers, which would not understand who watches them. */
+  readonly isUnwatched?: true;
 }
 
 /** Ports, which it says first. */

@@ -20,7 +20,7 @@ process.once('disconnect', () => process.exit());
 // Ctrl-C reaches the whole group; the parent decides when this process ends.
 process.on('SIGINT', () => undefined);
 
-const { seed, clients, targets, historyPath } = programSettings<WorldSettings>();
+const { seed, clients, targets, historyPath, isUnwatched } = programSettings<WorldSettings>();
 const file = new HistoryFile<CampaignEvent>(historyPath);
 const records = new Records();
 
@@ -41,6 +41,7 @@ const links = await Promise.all(
 /** Writes down when this process, or a server, does not run. */
 function noteStalls(): void {
   recordStalls(file, 'network');
+  if (isUnwatched) return;
   for (const [node, target] of targets.entries()) watchServer(target, `server-${node}`, file);
 }
 

@@ -1,0 +1,3 @@
+import { redlock } from './redlock-5.ts';
+
+export const library = redlock('@sesamecare-oss/redlock');
