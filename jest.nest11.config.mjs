@@ -17,7 +17,7 @@ const SAME_ON_EVERY_NEST = [
   '<rootDir>/test/leader/servers\\.spec\\.ts$',
   '<rootDir>/test/once/(?!idempotent)',
   '<rootDir>/test/postgres/',
-  '<rootDir>/test/package/(?!readme\\.nest11)',
+  '<rootDir>/test/package/(?!quick-start\\.nest11)',
   '<rootDir>/test/regressions/',
   '<rootDir>/test/schedule/(?!fenced-cron-decoration)',
   '<rootDir>/test/security/holders\\.spec\\.ts$',

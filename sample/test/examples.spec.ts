@@ -76,6 +76,41 @@ describe('the examples', () => {
     expect(refunds).toEqual(['payment of cleo']);
   });
 
+  it('once charges and books once for two processes, and answers a request again, for its sender', async () => {
+    const { started, AppModule, Payments, Provider } = await import('../once/main.ts');
+    const app = await start<INestApplication>(started);
+    const processes = [app, await start(NestFactory.createApplicationContext(AppModule))];
+    const charges: string[] = [];
+    for (const each of processes)
+      each.get(Provider).charge = async (_cents, { idempotencyKey }) => {
+        charges.push(idempotencyKey);
+        return `charge ${charges.length}`;
+      };
+    const order = { id: 'o1', cents: 500 };
+    const [one, two] = processes.map((each) => each.get(Payments));
+    const answers = await Promise.all([one!, two!, one!].map((payments) => payments.pay(order)));
+    expect(answers).toEqual([0, 1, 2].map(() => ({ charge: 'charge 1' })));
+    expect(charges).toEqual(['pay:o1']);
+    const other = one!.pay({ ...order, cents: 1 });
+    await expect(other).rejects.toMatchObject({ code: 'ONCE_CONFLICT' });
+    const refunds = await Promise.all([one!, two!].map((payments) => payments.refund(order)));
+    expect(refunds).toEqual([{ refunded: 500 }, { refunded: 500 }]);
+
+    const url = await app.getUrl();
+    const tip = async (key: string, user: string): Promise<string> => {
+      const headers = {
+        'content-type': 'application/json',
+        'idempotency-key': key,
+        'x-user': user,
+      };
+      const body = JSON.stringify({ id: user });
+      const response = await fetch(`${url}/tip`, { method: 'POST', headers, body });
+      return `${response.status} ${await response.text()}`;
+    };
+    const tips = [await tip('k1', 'ana'), await tip('"k1"', 'ana'), await tip('k1', 'ben')];
+    expect(tips).toEqual(['201 {"thanks":"ana"}', '201 {"thanks":"ana"}', '201 {"thanks":"ben"}']);
+  });
+
   it('jobs runs every import, and never two of one customer at once', async () => {
     const { started, Imports } = await import('../jobs/main.ts');
     const app = await start(started);

@@ -197,7 +197,7 @@ export function programsOf(
   return files;
 }
 
-/** "In a CommonJS project, leave out the `.js` in the imports", says the README. */
+/** "Leave out the `.js` in the imports", says the quick start of NestJS 11. */
 function inFormat(code: string, format: Format): string {
   return format === 'module' ? code : code.replaceAll(/(from '\.\/[\w.-]+)\.js'/g, "$1'");
 }
@@ -206,8 +206,7 @@ export function withServers(code: string, urls: readonly string[]): string {
   return code
     .replaceAll(/redis:\/\/10\.0\.0\.(\d)/g, (address, number) => urls[number - 1] ?? address)
     .replaceAll('rediss://user:password@primary.example:6379', (address) => urls[0] ?? address)
-    .replaceAll('redis://localhost:6379', (address) => urls[0] ?? address)
-    .replaceAll("{ host: 'localhost' }", (address) => (urls[0] ? `'${urls[0]}'` : address));
+    .replaceAll('redis://localhost:6379', (address) => urls[0] ?? address);
 }
 
 /** The programs of a page in a project of their own, ready to run. The specs of the package look at their types. */

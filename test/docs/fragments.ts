@@ -31,7 +31,7 @@ declare const store: FenceStore;
 
 /** The objects that every application has, which surroundings.ts makes. */
 const OBJECTS =
-  'app codeOfOthers database dataSource drizzle expect fence knex kysely locks logger metrics nodes orm payment payments pool prisma redis refusals RefundService Seat seats seatTable Surroundings token work';
+  'app codeOfOthers database dataSource expect fence knex kysely locks logger metrics nodes orm payment payments pool prisma redis refusals RefundService Seat seats Surroundings token work';
 
 const DECLARED = `
 declare const error: unknown;

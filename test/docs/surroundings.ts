@@ -4,8 +4,6 @@ import type { INestApplication } from '@nestjs/common';
 import { Logger } from '@nestjs/common';
 import type { MikroORM } from '@mikro-orm/core';
 import Database from 'libsql';
-import type { NodePgDatabase } from 'drizzle-orm/node-postgres';
-import { pgTable, text } from 'drizzle-orm/pg-core';
 import type { HealthCheckService } from '@nestjs/terminus';
 import { expect } from 'expect';
 import { Redis } from 'ioredis';
@@ -42,12 +40,10 @@ export declare const locks: LockService;
 export declare const token: FencingToken;
 export declare const dataSource: DataSource;
 export declare const prisma: PrismaClient;
-export declare const drizzle: NodePgDatabase;
 export declare const knex: Knex;
 export declare const kysely: Kysely<{ seat: { id: string; customer: string } }>;
 export declare const orm: MikroORM;
 export class Seat {}
-export const seatTable = pgTable('seat', { id: text().primaryKey(), customer: text() });
 export const work = async (_argument?: unknown): Promise<void> => {};
 export const codeOfOthers = work;
 
@@ -61,6 +57,7 @@ export class Surroundings {
   readonly once!: OnceService<PoolClient>;
   readonly pool!: Pool;
   payments!: { charge(customer: string): Promise<void> };
+  provider!: { charge(order: string, options: { idempotencyKey: string }): Promise<string> };
   pricing!: { quote(seat: unknown): Promise<number> };
   readonly refunds!: RefundService;
   seats!: { find(id: string): Promise<unknown>; assign(id: string, customer: string): Promise<void> };
@@ -73,10 +70,11 @@ export class Surroundings {
 `;
 
 /**
- * Names that blocks with imports may leave out: what test runners declare, the root module, and the client that Prisma generates.
+ * Names that blocks with imports may leave out: what test runners declare, modules of the application, and the client that Prisma generates.
  */
 export const AMBIENT = `
 declare class AppModule {}
+declare class DatabaseModule {}
 declare const it: typeof import('@jest/globals').it;
 declare const expect: typeof import('@jest/globals').expect;
 declare const beforeEach: typeof import('@jest/globals').beforeEach;

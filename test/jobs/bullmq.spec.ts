@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import { once } from 'node:events';
-import { getQueueToken } from '@nestjs/bullmq';
+import { BullModule, getQueueToken } from '@nestjs/bullmq';
 import { Test } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Job, Queue } from 'bullmq';
@@ -22,22 +22,31 @@ describe('the program of docs/jobs.md, on BullMQ', () => {
     await pool.query(TABLE!);
   });
   let program: Record<string, any>;
+  let fencing: Record<string, any>;
   beforeAll(async () => {
-    process.env.DATABASE_URL = database.url;
-    const project = await writePrograms(PAGE, ['', '', '', servers[0]!.url]);
+    const project = await writePrograms(PAGE);
     program = await project.load('reports.ts');
+    ({ fencing } = await project.load('entries.ts'));
   });
   afterEach(closeAll);
   afterAll(removeProjects);
 
   /** A worker whose runs end one by one, when they are given a total. */
   async function startWorker(options: object) {
-    const { ReportsModule, ReportProcessor, Figures } = program;
+    const { ReportProcessor } = program;
     Reflect.defineMetadata('bullmq:worker_metadata', options, ReportProcessor);
-    const building = Test.createTestingModule({ imports: [ReportsModule] });
+    const useValue = fencing.postgresFence(database.pool, { maxAge: '90d' });
+    const building = Test.createTestingModule({
+      imports: [
+        BullModule.forRoot({ connection: { url: servers[0]!.url } }),
+        BullModule.registerQueue({ name: 'reports' }),
+      ],
+      providers: [ReportProcessor, { provide: fencing.Fence, useValue }],
+    });
     const module = await building.setLogger(silentLogger).compile();
     const runs: ((total: number) => void)[] = [];
-    module.get(Figures).totalOf = () => new Promise((resolve) => runs.push(resolve));
+    const processor = module.get(ReportProcessor);
+    processor.totalOf = () => new Promise((resolve) => runs.push(resolve));
     await module.init();
     closeLater({
       async close() {
@@ -46,7 +55,6 @@ describe('the program of docs/jobs.md, on BullMQ', () => {
         await module.close();
       },
     });
-    const processor = module.get(ReportProcessor);
     processor.logger = silentLogger;
     const queue: Queue = module.get(getQueueToken('reports'));
     return { worker: processor.worker, queue, runs };

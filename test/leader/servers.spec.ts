@@ -124,16 +124,17 @@ describe.each(Object.entries(HOMES))('with locks in %s', (home, open) => {
 
 describe('the program of docs/leader.md', () => {
   it('has one leader, and another one that goes on when that stops', async () => {
-    process.env.DATABASE_URL = database.url;
-    const project = await writePrograms(PAGE, [servers[0]!.url]);
-    const { SchedulerModule, Scheduler, pool } = await project.load('scheduler.ts');
-    closeLater({ close: () => pool.end() });
+    const project = await writePrograms(PAGE);
+    const { Scheduler } = await project.load('scheduler.ts');
+    const { main, fencing, leader } = await project.load('entries.ts');
+    const fence = fencing.postgresFence(database.pool);
     const startApp = async () => {
-      const building = Test.createTestingModule({ imports: [SchedulerModule] });
+      const locks = main.RedlockModule.forRoot({ nodes: [servers[0]!.url], fence });
+      const building = Test.createTestingModule({ imports: [locks], providers: [Scheduler] });
       return closeLater(await (await building.setLogger(silentLogger).compile()).init());
     };
     const apps = [await startApp(), await startApp()];
-    const leaders = () => apps.map((app) => app.get(Scheduler).leads as boolean);
+    const leaders = () => apps.map((app) => leader.isLeader(app.get(Scheduler)) as boolean);
     const runs = async () => {
       const { rows } = await database.pool.query('SELECT runs FROM schedule');
       return Number(rows[0].runs);

@@ -81,7 +81,7 @@ const strange = fc.oneof(
 /** Any string that might be given as a key: also those that are refused. */
 export const anyKey: fc.Arbitrary<string> = strange;
 
-/** Whether a lock may have this key: the rule of docs/operations.md, in other words than those of lib. */
+/** Whether a lock may have this key, in other words than those of lib. */
 export function isGoodKey(key: string): boolean {
   const isReserved =
     ['#marker', '#probe'].some((end) => key.endsWith(end)) ||

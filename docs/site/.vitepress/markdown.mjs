@@ -32,21 +32,6 @@ function followLinks(md) {
   };
 }
 
-/** Blocks between two comments, each under its name in bold: tabs here, and one after the other on GitHub. */
-function groupTabs(md) {
-  md.core.ruler.before('normalize', 'tabs', (state) => {
-    state.src = state.src.replaceAll(
-      /^<!-- tabs -->\n(.*?)^<!-- \/tabs -->$/gms,
-      (text, blocks) => {
-        const named = blocks.replaceAll(/^\*\*(.+)\*\*\n\n```(\w+)$/gm, '```$2 [$1]');
-        // A group shows no block without a name.
-        if (/^```\w+$/m.test(named)) throw new Error(`A block has no name above it:\n${text}`);
-        return `::: code-group\n${named}:::`;
-      },
-    );
-  });
-}
-
 const ROLES = {
   table_open: 'table',
   thead_open: 'rowgroup',
@@ -88,4 +73,4 @@ function labelCells(md) {
 /** Says whether a page has a table that needs the room of the outline. */
 export const hasWideTable = (markdown) => /^(?:\| ?:?-+:? ?){4,}\|$/m.test(markdown);
 
-export const extendMarkdown = (md) => md.use(followLinks).use(groupTabs).use(labelCells);
+export const extendMarkdown = (md) => md.use(followLinks).use(labelCells);

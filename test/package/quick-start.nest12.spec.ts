@@ -1,11 +1,11 @@
 import { execFile } from 'node:child_process';
 import { resolve } from 'node:path';
 import { promisify } from 'node:util';
-import { followReadme } from './follow-readme.ts';
+import { followQuickStart } from './follow-quick-start.ts';
 
 const runner = resolve('test/package/vitest/node_modules/vitest/vitest.mjs');
 
-followReadme('Nest 12, whose projects are ES modules with Vitest', {
+followQuickStart('Nest 12, whose projects are ES modules with Vitest', {
   format: 'module',
   packages: [],
   runTests: (cwd, env) =>

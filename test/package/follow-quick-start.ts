@@ -2,7 +2,6 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { postgresFence } from '../../lib/fencing/index.ts';
 import {
   ConsumerProject,
   programsOf,
@@ -24,11 +23,12 @@ export interface Project {
   readonly runTests: (folder: string, environment: NodeJS.ProcessEnv) => Promise<unknown>;
 }
 
-const README = blocksOf(readPage('README.md'));
-const SEAT_TABLE = /CREATE TABLE seat .+/.exec(readPage('README.md').text)![0];
-const LINES_OF_MAIN = README.find(({ code }) => fragmentNameOf(code) === 'main.ts')!.code;
+const PAGE = 'docs/quick-start.md';
+const BLOCKS = blocksOf(readPage(PAGE));
+const TABLES = BLOCKS.find(({ language }) => language === 'sql')!.code;
+const LINES_OF_MAIN = BLOCKS.find(({ code }) => fragmentNameOf(code) === 'main.ts')!.code;
 
-/** The file that `nest new` makes, with the lines that the README adds, and one that says where to find the application. */
+/** The file that `nest new` makes, with the lines that the page adds, and one that says where to find the application. */
 const MAIN = `
 import { NestFactory } from '@nestjs/core';
 import { AppModule } from './app.module.js';
@@ -42,45 +42,15 @@ async function bootstrap() {
 void bootstrap();
 `;
 
-/** The next step of every reader: a controller for each service. */
-const CONTROLLERS = `
-import { Controller, Param, Post } from '@nestjs/common';
-import { ReportService } from './report.service.js';
-import { SeatService } from './seat.service.js';
-
-@Controller('reports')
-export class ReportController {
-  constructor(private readonly reports: ReportService) {}
-
-  @Post(':customer')
-  build(@Param('customer') customer: string) {
-    return this.reports.build(customer);
-  }
-}
-
-@Controller('seats')
-export class SeatController {
-  constructor(private readonly seats: SeatService) {}
-
-  @Post(':id/:customer')
-  book(@Param('id') id: string, @Param('customer') customer: string) {
-    return this.seats.book(id, customer);
-  }
-}
-`;
-
 function filesOfReader(url: string, format: Format): Record<string, string> {
-  const files = programsOf('README.md', [url], format);
-  const module = `import { ReportController, SeatController } from './controllers.js';
-${files['app.module.ts']!.replace('@Module({', '@Module({ controllers: [ReportController, SeatController],')}`;
-  return { ...files, 'app.module.ts': module, 'controllers.ts': CONTROLLERS, 'main.ts': MAIN };
+  return { ...programsOf(PAGE, [url], format), 'main.ts': MAIN };
 }
 
-/** One application with all of the README, made from top to bottom, in a project as `nest new` makes it. */
-export function followReadme(name: string, { format, packages, runTests }: Project): void {
-  describe(`a reader of the README with ${name}`, () => {
+/** The application of the quick start, made from top to bottom, in a project as `nest new` makes it. */
+export function followQuickStart(name: string, { format, packages, runTests }: Project): void {
+  describe(`a reader of the quick start with ${name}`, () => {
     const servers = useRedisServers(1);
-    const database = usePostgres((pool) => pool.query(SEAT_TABLE + postgresFence(pool).ddl()));
+    const database = usePostgres((pool) => pool.query(TABLES));
     let project: ConsumerProject;
     let errors: string;
     let environment: NodeJS.ProcessEnv;
@@ -121,31 +91,27 @@ export function followReadme(name: string, { format, packages, runTests }: Proje
         const response = await fetch(address + path, { method: 'POST' });
         return [response.status, await response.text()];
       };
-      expect(await post('/reports/ana')).toEqual([201, 'report for ana']);
+      const monday = [201, 'report for monday'];
+      expect(await post('/reports/monday')).toEqual(monday);
 
       // A connection that was idle for ten seconds is closed by the pool itself: then there is none to end yet.
       await eventually(async () => {
-        expect(await post('/seats/99Z/ana')).toEqual([201, 'not free']);
+        expect(await post('/reports/monday')).toEqual(monday);
         const { rowCount } = await database.pool.query(
           `SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
            WHERE datname = current_database() AND application_name = 'reader' AND state = 'idle'`,
         );
         expect(rowCount).toBeGreaterThan(0);
       });
-      expect(await post('/seats/99Z/ana')).toEqual([201, 'not free']);
+      expect(await post('/reports/monday')).toEqual(monday);
 
-      const booking = post('/seats/12A/ana');
-      await eventually(async () => {
-        const { rowCount } = await database.pool.query(
-          "SELECT 1 FROM redlock_fence WHERE resource = 'seat:12A'",
-        );
-        expect(rowCount).toBe(1);
-      });
-      application.signal('SIGTERM');
-      expect(await booking).toEqual([201, 'booked']);
-      expect(await application.exited(60_000)).toBe(true);
       const redis = new Redis(servers[0]!.url);
-      expect(await redis.exists('lock:seat:12A')).toBe(0);
+      const building = post('/reports/tuesday');
+      await eventually(async () => expect(await redis.exists('lock:report:tuesday')).toBe(1));
+      application.signal('SIGTERM');
+      expect(await building).toEqual([201, 'report for tuesday']);
+      expect(await application.exited(60_000)).toBe(true);
+      expect(await redis.exists('lock:report:tuesday')).toBe(0);
       await redis.quit();
     });
   });

@@ -1,7 +1,6 @@
 import 'reflect-metadata';
 import { Test } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
-import { Redis } from 'ioredis';
 import { execFile } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
@@ -16,13 +15,15 @@ import { usePostgres } from '../support/databases/use-databases.ts';
 import { eventually } from '../support/eventually.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import { useRedlocks } from '../support/use-redlocks.ts';
+import { changed } from './changed.ts';
 import {
+  ConsumerProject,
+  programsOf,
   removeProjects,
   runTests,
   writePrograms,
-  type ConsumerProject,
 } from './consumer-project.ts';
-import { readPage } from './pages.ts';
+import { blocksOf, readPage } from './pages.ts';
 
 afterEach(closeAll);
 afterAll(removeProjects);
@@ -30,6 +31,7 @@ afterAll(removeProjects);
 const OWN_FENCE = readPage('docs/internals/own-fence.md');
 const QUICK_START = readPage('docs/quick-start.md');
 const WITHOUT_REDIS = readPage('docs/without-redis.md');
+const REPORT_TABLE = /CREATE TABLE IF NOT EXISTS report [^;]+/.exec(QUICK_START.text)![0];
 
 const database = usePostgres(async (pool) => {
   await pool.query(postgresFence(pool).ddl());
@@ -47,73 +49,50 @@ async function start(module: unknown) {
   return closeLater(await (await building.setLogger(silentLogger).compile()).init());
 }
 
-describe('the README', () => {
+describe('docs/quick-start.md', () => {
   const servers = useRedisServers(1);
   let project: ConsumerProject;
   let pool: Pool;
   let AppModule: unknown;
   beforeAll(async () => {
-    project = await writePrograms('README.md', [servers[0]!.url]);
+    await database.pool.query(REPORT_TABLE);
+    project = await writePrograms(QUICK_START.path, [servers[0]!.url]);
     ({ AppModule } = await project.load('app.module.ts'));
     ({ pool } = await project.load('database.ts'));
   });
   afterAll(() => pool.end());
 
-  /** An application that charges at once. */
-  async function startQuick() {
-    const { SeatService } = await project.load('seat.service.ts');
-    const app = await start(AppModule);
-    const seats = app.get(SeatService);
-    seats.charge = async () => undefined;
-    return { app, seats };
-  }
-
   it.each(['once', 'twice'])(
-    'has a lock and a cron job that boot, lock on a server, and leave nothing held: %s',
+    'has an application that boots, locks on a server, writes a report through the fence, and leaves nothing held: %s',
     async () => {
-      const { ReportService } = await project.load('report.service.ts');
+      const { ReportController } = await project.load('report.controller.ts');
       const { LockService } = await project.loadPackage();
       const app = await start(AppModule);
-      const reports = app.get(ReportService);
-      await expect(reports.nightly()).resolves.toBeUndefined();
-      await expect(reports.build('ana')).resolves.toBe('report for ana');
-      const known = await app.get(LockService).inspect('report:ana');
+      await expect(app.get(ReportController).build('monday')).resolves.toBe('report for monday');
+      const known = await app.get(LockService).inspect('report:monday');
       expect([known.holder, Number(known.lastToken) > 0]).toEqual([null, true]);
+      const { rows } = await database.pool.query("SELECT * FROM report WHERE day = 'monday'");
+      expect(rows).toEqual([{ day: 'monday', author: process.pid }]);
     },
   );
 
-  it('has a fence that lets a newer holder book, and refuses the older one, twice', async () => {
-    const { isRedlockError } = await project.loadPackage();
-    const redis = new Redis(servers[0]!.url);
-    closeLater({ close: () => redis.quit() });
-    const [{ seats }, another] = [await startQuick(), await startQuick()];
-    await expect(seats.book('12A', 'ana')).resolves.toBe('booked');
-    await expect(seats.book('12A', 'ben')).resolves.toBe('not free');
-    await expect(seats.book('99Z', 'ben')).resolves.toBe('not free');
-    for (const seat of ['12B', '12C']) {
-      seats.charge = async () => {
-        await redis.del(`lock:seat:${seat}`);
-        await another.seats.book(seat, 'ben');
-      };
-      const late: unknown = await seats.book(seat, 'ana').catch((error: unknown) => error);
-      expect(isRedlockError(late) && late.code).toBe('STALE_TOKEN');
-    }
-    const booked = "SELECT customer FROM seat WHERE id < '12D' ORDER BY id";
-    const { rows } = await database.pool.query(booked);
-    expect(rows.map(({ customer }) => customer)).toEqual(['ana', 'ben', 'ben']);
+  it('has a fence that rejects the report of a holder whom a newer one has overtaken', async () => {
+    const { ReportService } = await project.load('report.service.ts');
+    const { fencing } = await project.load('entries.ts');
+    const app = await start(AppModule);
+    const building = app.get(ReportService).build('tuesday');
+    const newer = { value: Number.MAX_SAFE_INTEGER, holder: 'b', keys: ['report:tuesday'] };
+    await app.get(fencing.Fence).claim(newer);
+    await expect(building).rejects.toMatchObject({ code: 'STALE_TOKEN' });
+    const { rows } = await database.pool.query("SELECT * FROM report WHERE day = 'tuesday'");
+    expect(rows).toEqual([]);
   });
 
-  it('has a fence that keeps the booking of a holder whose lock was lost without a rival', async () => {
-    const { LockService } = await project.loadPackage();
-    const { app, seats } = await startQuick();
-    const redis = new Redis(servers[0]!.url);
-    closeLater({ close: () => redis.quit() });
-    seats.charge = async () => {
-      const { signal } = app.get(LockService).current()!;
-      await redis.set('lock:seat:12D', 'a value of another client', 'PX', 3_600_000);
-      if (!signal.aborted) await once(signal, 'abort');
-    };
-    await expect(seats.book('12D', 'ana')).resolves.toBe('booked');
+  it('has a pool that outlives a broken connection', () => {
+    const log = jest.spyOn(console, 'error').mockReturnValue();
+    // It throws without a listener, and would end the process.
+    expect(pool.emit('error', new Error('PostgreSQL restarts'))).toBe(true);
+    log.mockRestore();
   });
 
   it('has a test that passes twice without Redis', async () => {
@@ -121,34 +100,18 @@ describe('the README', () => {
   });
 });
 
-describe('docs/quick-start.md', () => {
-  const servers = useRedisServers(1);
-
-  it('has an application that boots, writes a report through the fence, and outlives a broken connection', async () => {
-    await database.pool.query(/CREATE TABLE IF NOT EXISTS report .+/.exec(QUICK_START.text)![0]);
-    const project = await writePrograms(QUICK_START.path, [servers[0]!.url]);
-    const { pool } = await project.load('database.ts');
-    closeLater({ close: () => pool.end() });
-    const { AppModule } = await project.load('app.module.ts');
-    const { ReportController } = await project.load('report.controller.ts');
-    const app = await start(AppModule);
-    await expect(app.get(ReportController).build('monday')).resolves.toBe('report for monday');
-    const { rows } = await database.pool.query('SELECT * FROM report');
-    expect(rows).toEqual([{ day: 'monday', author: process.pid }]);
-    const log = jest.spyOn(console, 'error').mockReturnValue();
-    // It throws without a listener, and would end the process.
-    expect(pool.emit('error', new Error('PostgreSQL restarts'))).toBe(true);
-    log.mockRestore();
-  });
-});
-
 describe('docs/without-redis.md', () => {
   const openRedlock = useRedlocks();
   const role = `reader_${process.pid}`;
   let project: ConsumerProject;
+  let errors: string;
   let pool: Pool;
   beforeAll(async () => {
-    project = await writePrograms(WITHOUT_REDIS.path);
+    const files = programsOf(QUICK_START.path);
+    const { code } = blocksOf(WITHOUT_REDIS).find(({ language }) => language === 'diff')!;
+    files['app.module.ts'] = changed(files['app.module.ts']!, code);
+    project = await ConsumerProject.write(files);
+    errors = await project.compile();
     const [, script] = /^node -p "(.+)" > locks.sql$/m.exec(WITHOUT_REDIS.text)!;
     const printing = promisify(execFile)(process.execPath, ['-p', script!], {
       cwd: project.folder,
@@ -156,8 +119,8 @@ describe('docs/without-redis.md', () => {
     await database.pool.query((await printing).stdout);
     const [grant] = /GRANT .+ TO /.exec(WITHOUT_REDIS.text)!;
     await database.pool.query(`CREATE ROLE ${role} LOGIN PASSWORD 'secret'`);
-    await database.pool.query(`${grant}${role}; GRANT SELECT, UPDATE ON seat TO ${role}`);
-    await database.pool.query("INSERT INTO seat VALUES ('16A'), ('16B')");
+    const ofApplication = `GRANT SELECT, INSERT, UPDATE, DELETE ON report, redlock_run TO ${role}`;
+    await database.pool.query(`${grant}${role}; ${REPORT_TABLE}; ${ofApplication}`);
     const url = new URL(database.url);
     Object.assign(url, { username: role, password: 'secret' });
     process.env.DATABASE_URL = url.href;
@@ -169,31 +132,32 @@ describe('docs/without-redis.md', () => {
     await database.pool.query(`DROP OWNED BY ${role}; DROP ROLE ${role}`);
   });
 
-  it.each(['once', 'twice'])(
-    'has an application that boots with the rights and the tables of the page, and books a seat: %s',
-    async (times) => {
-      const { AppModule } = await project.load('app.module.ts');
-      const { SeatService } = await project.load('seat.service.ts');
-      const seats = (await start(AppModule)).get(SeatService);
-      seats.charge = async () => undefined;
-      const outcome = times === 'once' ? 'booked' : 'not free';
-      await expect(seats.book('16A', 'ana')).resolves.toBe(outcome);
-    },
-  );
+  const startReports = async () => {
+    const { AppModule } = await project.load('app.module.ts');
+    const { ReportService } = await project.load('report.service.ts');
+    return (await start(AppModule)).get(ReportService);
+  };
+  const reportsOf = async (day: string): Promise<unknown> =>
+    (await database.pool.query('SELECT author FROM report WHERE day = $1', [day])).rows;
+
+  it('has an application that boots with the rights and the tables of the page, and writes a report', async () => {
+    expect(errors).toBe('');
+    const reports = await startReports();
+    await expect(reports.build('wednesday')).resolves.toBe('report for wednesday');
+    expect(await reportsOf('wednesday')).toEqual([{ author: process.pid }]);
+  });
 
   it('has a lock that is the claim: the next one has the late write of the holder before rejected', async () => {
-    const { AppModule } = await project.load('app.module.ts');
-    const { SeatService } = await project.load('seat.service.ts');
-    const seats = (await start(AppModule)).get(SeatService);
+    const building = (await startReports()).build('thursday');
     const rival = await openRedlock([postgresNode(database.pool)]);
-    seats.charge = async () => {
+    await eventually(async () => {
       const end = 'UPDATE redlock_lease SET valid_until = clock_timestamp() WHERE resource = $1';
-      await database.pool.query(end, ['lock:seat:16B']);
-      await rival.acquire('seat:16B');
-    };
-    await expect(seats.book('16B', 'ana')).rejects.toMatchObject({ code: 'STALE_TOKEN' });
-    const { rows } = await database.pool.query("SELECT customer FROM seat WHERE id = '16B'");
-    expect(rows).toEqual([{ customer: null }]);
+      const { rowCount } = await database.pool.query(end, ['lock:report:thursday']);
+      expect(rowCount).toBe(1);
+    });
+    await rival.acquire('report:thursday');
+    await expect(building).rejects.toMatchObject({ code: 'STALE_TOKEN' });
+    expect(await reportsOf('thursday')).toEqual([]);
   });
 });
 
@@ -213,24 +177,6 @@ void createLocks({ nodes: ['${url}'] }).then((locks) => locks.withLock('a', () =
     const { rows } = await database.pool.query("SELECT customer FROM seat WHERE id = '12D'");
     expect(rows).toEqual([{ customer: 'ana' }]);
     await expect(project.run('forget.ts')).resolves.toBe('done\n');
-  });
-});
-
-describe('docs/cron.md', () => {
-  it('has an application whose job writes what it has done, and can be asked for it', async () => {
-    const project = await writePrograms('docs/cron.md');
-    const { pool, AppModule } = await project.load('app.module.ts');
-    closeLater({ close: () => pool.end() });
-    const { tables } = await project.load('migration.ts');
-    const [night] = /CREATE TABLE night [^`]+/.exec(readPage('docs/cron.md').text)!;
-    for (const sql of [...tables, night]) await database.pool.query(sql);
-    const { NightlyService } = await project.load('nightly.service.ts');
-    const nights = (await start(AppModule)).get(NightlyService);
-    await nights.report();
-    const last = await nights.lastReport();
-    expect(last).toMatchObject({ name: 'nightly', outcome: 'done', attempt: 1 });
-    const { rows } = await database.pool.query('SELECT * FROM night');
-    expect(rows).toEqual([{ scheduled: last.scheduled }]);
   });
 });
 
@@ -260,21 +206,14 @@ describe('docs/testing.md', () => {
 });
 
 describe('docs/observability.md', () => {
-  it('has a health check and a listener that work', async () => {
+  it('has a health check that works', async () => {
     const project = await writePrograms('docs/observability.md');
     const { HealthController, HealthModule } = await project.load('health.controller.ts');
-    const { countEvents } = await project.load('lock-metrics.ts');
-    const counted: string[] = [];
     const { main, testing } = await project.load('entries.ts');
-    const redlock = main.RedlockModule.forRoot({
-      nodes: testing.createMemoryNodes(3),
-      onEvent: countEvents((name: string) => counted.push(name)),
-    });
+    const redlock = main.RedlockModule.forRoot({ nodes: testing.createMemoryNodes(3) });
     const building = Test.createTestingModule({ imports: [redlock, HealthModule] });
     const module = await (await building.setLogger(silentLogger).compile()).init();
     await expect(module.get(HealthController).ready()).resolves.toMatchObject({ status: 'ok' });
-    await module.get<LockService>(main.LockService).withLock('a', () => undefined);
-    expect(counted).toEqual(expect.arrayContaining(['locks.acquired', 'locks.released']));
     await module.close();
     await expect(module.get(HealthController).ready()).rejects.toMatchObject({ status: 503 });
   });
@@ -375,20 +314,5 @@ describe('docs/controllers.md', () => {
     await expect(open('end').response).resolves.toMatchObject({ status: 200 });
     await eventually(() => expect(keys()).toEqual(['chat:end']));
     words.emit('more');
-  });
-});
-
-describe('docs/migration.md', () => {
-  const servers = useRedisServers(1);
-
-  it('has an application whose lock excludes one of @anchan828/nest-redlock, which sets the same name', async () => {
-    const project = await writePrograms('docs/migration.md', [servers[0]!.url]);
-    const { AppModule, Comments } = await project.load('app.module.ts');
-    const comments = (await start(AppModule)).get(Comments);
-    await expect(comments.addComment(7, 'first')).resolves.toBe('7: first');
-    const redis = new Redis(servers[0]!.url);
-    await redis.set('projects/7/comments', 'another', 'PX', 60_000, 'NX');
-    await expect(comments.addComment(7, 'late')).rejects.toMatchObject({ code: 'LOCK_BUSY' });
-    await redis.quit();
   });
 });
