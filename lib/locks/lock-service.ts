@@ -67,8 +67,9 @@ export class LockService {
    *
    * On loss `lock.signal` aborts. When the work finishes all the same, the call resolves with its result where a fence has accepted
    * the token and none has rejected it; else it rejects with `LockLostError`, which carries the result (see `onLost`).
-   * An error of the work is never replaced, and a release that could not be delivered is an event, not an error. Work that returns
-   * an Observable, an async iterable or a generator throws: that would go on after the release.
+   * An error of the work is never replaced. The `AbortError` of a timer, a stream or a child process of Node.js that got
+   * `lock.signal` wraps the loss, and is thrown as the loss. A release that could not be delivered is an event, not an error. Work that
+   * returns an Observable, an async iterable or a generator throws: that would go on after the release.
    *
    * @throws LockBusyError when another holder kept it for the whole `wait`
    * @throws QuorumUnavailableError when too few servers answered

@@ -32,7 +32,8 @@ const storage = (shared[STORAGE_KEY] ??= new AsyncLocalStorage<Section>());
 
 /**
  * Runs `work` as a section of a lock, and releases `handle` when it settles. An error of the work is passed on as it is; a loss
- * is reported only when the work had none, and no fence has admitted its token.
+ * is reported only when the work had none, and no fence has admitted its token. An error by which Node.js ends what it does at the
+ * signal of the lock is the loss, too.
  */
 export async function runSection<Result>(
   service: object,
@@ -46,6 +47,8 @@ export async function runSection<Result>(
   let result: Result;
   try {
     result = await storage.run(section, work, handle);
+  } catch (error) {
+    throw lossBehind(handle, error) ?? error;
   } finally {
     section.handle = undefined;
     section.outer = running(section.outer);
@@ -57,6 +60,12 @@ export async function runSection<Result>(
   if (lossError !== undefined && onLost === 'throw') throw sameLoss(lossError, result);
   checkResult?.(result, handle.keys);
   return result;
+}
+
+/** The loss whose signal ended timers, streams, events or child processes of Node.js: they wrap the reason. */
+function lossBehind({ lossError, signal }: LockHandle, error: unknown): unknown {
+  const { name, cause } = Object(error) as Partial<Error>;
+  return lossError && name === 'AbortError' && cause === signal.reason ? cause : undefined;
 }
 
 /** The innermost section of this async context that still runs, and whose handle `isMeant`. */

@@ -1,5 +1,7 @@
+import { setTimeout } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import { LockLostError } from '../../../../lib/core/errors.ts';
+import type { Lock } from '../../../../lib/core/lock.ts';
 import { processFactory, rejection } from '../support/cluster.ts';
 import type { Cluster } from '../support/cluster.ts';
 
@@ -129,6 +131,16 @@ describe('withLock', () => {
     expect(error).toMatchObject({ reason: 'expired', result: { paid: true } });
     const ignored = redlock.withLock('a', work, { onLost: 'ignore' });
     expect(await cluster.settle(ignored)).toEqual({ paid: true });
+  });
+
+  it('rejects with the loss where its signal has ended a timer of Node.js, and with another error of that name as it is', async () => {
+    const { cluster, redlock } = await newProcess({ extend: false });
+    const wait = ({ signal }: Lock) => setTimeout(3_600_000, undefined, { signal });
+    const lost = await cluster.failure(redlock.withLock('a', wait, { onLost: 'ignore' }));
+    expect(lost).toMatchObject({ code: 'LOCK_LOST', reason: 'expired', keys: ['a'] });
+    const own = new DOMException('of a caller', 'AbortError');
+    const ends = (lock: Lock) => wait(lock).catch(() => raise(own));
+    expect(await cluster.failure(redlock.withLock('a', ends))).toBe(own);
   });
 });
 
