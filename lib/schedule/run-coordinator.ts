@@ -13,7 +13,7 @@ export interface RunCoordinator {
 
 /**
  * Has one process of the fleet do each run of the `distributed` tasks of node-cron, with the ledger of `@FencedCron` where there is one.
- * Runs that were missed stay missed, and what node-cron calls failed is `done` in the ledger: it does not say.
+ * Without one, the time of a run is locked for `distributedLease`, but for `maxTtl` at most: past the timers of other hosts. Runs that were missed stay missed, and what node-cron calls failed is `done` in the ledger: it does not say.
  *
  * @example
  * ```ts
@@ -32,10 +32,14 @@ export function fencedRunCoordinator(locks: LockService): RunCoordinator {
   return {
     async shouldRun(key, ttlMs) {
       const ledger = ledgerOf(host);
-      const minHold = ledger ? 0 : Math.min(ttlMs, host.redlock.options.maxTtlMs);
+      const minHold = Math.min(ttlMs, host.redlock.options.maxTtlMs);
+      // The name stays free for the next time, which may be sooner than that.
+      const time = ledger ? undefined : await locks.tryAcquire(`cron:${key}`, { minHold });
+      await time?.release();
+      if (time === null) return false;
       // In front of the date in ISO 8601.
       const name = key.slice(0, -25);
-      const lock = await locks.tryAcquire(`cron:${name}`, { minHold });
+      const lock = await locks.tryAcquire(`cron:${name}`);
       if (!lock) return false;
       const run = new CronRun(name, new Date(key.slice(-24)), { host, ledger });
       let mayRun = false;

@@ -251,4 +251,15 @@ describe('the coordinator for node-cron', () => {
     await pass(5_000);
     expect(await other.plug.shouldRun(KEY, 30_000)).toBe(false);
   });
+
+  it('lets the next run begin while the time of one is kept, but not while that runs', async () => {
+    const [one, other] = [await start({}), await start({})];
+    const after = (seconds: number) => `nightly:2026-06-01T11:00:0${seconds}.000Z`;
+    expect(await one.plug.shouldRun(KEY, 30_000)).toBe(true);
+    await pass(2_000);
+    expect(await other.plug.shouldRun(after(2), 30_000)).toBe(false);
+    await one.plug.onComplete(KEY);
+    await pass(2_000);
+    expect(await other.plug.shouldRun(after(4), 30_000)).toBe(true);
+  });
 });
