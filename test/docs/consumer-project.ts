@@ -104,9 +104,9 @@ export class ConsumerProject {
   }
 
   /** Compiles the project. Returns what the compiler says, which is nothing when all is well. */
-  async compile(): Promise<string> {
+  async compile(...options: readonly string[]): Promise<string> {
     const tsc = resolve('node_modules/typescript/bin/tsc');
-    const command = [tsc, '-p', this.folder, '--pretty', 'false'];
+    const command = [tsc, '-p', this.folder, '--pretty', 'false', ...options];
     const compiling = run(process.execPath, command, { cwd: this.folder });
     const { stdout } = await compiling.catch((error: { stdout: string }) => error);
     return stdout;

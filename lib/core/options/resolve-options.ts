@@ -45,6 +45,12 @@ const failover: OptionKind<number> = (value, option) => {
   const given = value === true ? {} : (value as object);
   return checkOptions(option, { maxLag: duration() }, given, option).maxLag ?? DEFAULT_MAX_LAG_MS;
 };
+/** An interface: by the type itself, the declarations of lib/locks would lead to the entry for Nest, which exports it, too. */
+export interface TokensOption {
+  (value: unknown, option: string): TokenSource | undefined;
+}
+const tokens: TokensOption = (value, option) =>
+  value === 'quorum' ? undefined : tokenSource(value, option);
 const RETRY_OPTIONS = { baseDelay: duration(), maxDelay: duration() };
 
 export const SERVICE_OPTIONS = {
@@ -59,8 +65,7 @@ export const SERVICE_OPTIONS = {
   maxHold: duration(1),
   restartGuard: flag,
   failover,
-  tokens: (value: unknown, option: string) =>
-    value === 'quorum' ? undefined : tokenSource(value, option),
+  tokens,
   quorum: number(1, MAXIMUM_NODES),
   retry: (value: unknown, option: string) =>
     checkOptions('retry', RETRY_OPTIONS, value as object, option),
