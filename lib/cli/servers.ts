@@ -3,7 +3,7 @@ import type { NodeFailure } from '../core/nodes/lock-node.ts';
 import { NodeNames } from '../core/nodes/node-names.ts';
 import { resolveOptions } from '../core/options/resolve-options.ts';
 import { systemEnvironment } from '../core/system-environment.ts';
-import { createRedisNode } from '../redis/client/create-redis-node.ts';
+import { createNode } from '../redis/create-node.ts';
 import type { RedisLockNode } from '../redis/redis-lock-node.ts';
 
 /** A server that the user gave. */
@@ -27,7 +27,8 @@ export async function withServers<Result>(
   run: (tool: Tool) => Promise<Result>,
 ): Promise<Result> {
   const options = resolveOptions({ keyPrefix, identity: false, nodeTimeout: '3s' }, urls.length);
-  const nodes = urls.map((url) => createRedisNode(url, { keyPrefix, option: '--node' }));
+  const given = { keyPrefix, option: '--node' };
+  const nodes = await Promise.all(urls.map((url) => createNode(url, given)));
   const ignore = () => undefined;
   const tried = nodes.map(
     (node) =>

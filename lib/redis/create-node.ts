@@ -25,7 +25,7 @@ export async function createNode(
     (error: NodeJS.ErrnoException) => {
       const isMissing = error.code?.endsWith('MODULE_NOT_FOUND') === true;
       if (!isMissing || !error.message.includes("'ioredis'")) throw error;
-      const fix = 'install it (npm install ioredis), or give a client of node-redis';
+      const fix = 'install it (npm install ioredis), or give a client of node-redis 5 or newer';
       throw new RedlockConfigError(option, undefined, fix, 'this without the package ioredis');
     },
   );

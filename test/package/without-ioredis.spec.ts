@@ -1,5 +1,7 @@
+import { execFile } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { ConsumerProject, removeProjects } from '../docs/consumer-project.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
@@ -40,8 +42,21 @@ describe.each(['module', 'commonjs'] as const)(
       const printed = await project.run('main.ts', { URL_OF_REDIS: servers[0]!.url });
       expect(printed.trim().split('\n')).toEqual([
         'locked',
-        "Option 'nodes[0]' can't be this without the package ioredis: install it (npm install ioredis), or give a client of node-redis.",
+        "Option 'nodes[0]' can't be this without the package ioredis: install it (npm install ioredis), or give a client of node-redis 5 or newer.",
       ]);
     });
   },
 );
+
+it('has a command line that says so, too, and how it is used', async () => {
+  const { folder } = await ConsumerProject.write({});
+  rmSync(join(folder, 'node_modules/ioredis'));
+  const program = join(folder, 'node_modules/nestjs-fenced-lock/dist/esm/cli/main.js');
+  const run = (...args: string[]) => promisify(execFile)(process.execPath, [program, ...args]);
+  expect((await run('--help')).stdout).toContain('nestjs-fenced-lock COMMAND');
+  const listing = run('ls', '--node', servers[0]!.url);
+  await expect(listing).rejects.toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('npm install ioredis'),
+  });
+});

@@ -174,7 +174,7 @@ const NO_CLIENT = [
 const NO_CONNECTOR =
   'locks would be on the server of its host and port: give these, or a tunnel on an address';
 const FORMS =
-  'each is a URL (redis://host:port), ioredis options, or a client of ioredis or node-redis';
+  'each is a URL (redis://host:port), ioredis options, or a client of ioredis, or of node-redis 5 or newer';
 
 function templateOf(input: RedisNodeInput, refused: Refusal): RedisInstance {
   if (typeof input === 'string') return templateOfOptions(optionsOf(input, refused), refused);
