@@ -260,7 +260,7 @@ function staleness(
   if (aheadDays >= 1)
     return [
       `${seen}, which is ${aheadDays} days ahead of the clock here`,
-      "set the clocks right, or repair the row (docs/internals/repair.md): until then no new token is larger",
+      'set the clocks right, or repair the row (docs/internals/repair.md): until then no new token is larger',
     ];
   if (current === token)
     return [
