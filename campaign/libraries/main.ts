@@ -31,15 +31,15 @@ const failures: string[] = [];
 
 async function playRow(row: Row): Promise<void> {
   const { name, library, column, seed } = row;
-  const { servers: count, prepare, mayOverlap } = library[column]!;
-  const servers = await SERVERS[library.servers](count);
-  await prepare?.(servers.urls);
+  const settings = library[column]!;
+  const servers = await SERVERS[library.servers](settings.servers);
+  await settings.prepare?.(servers.urls);
   const stage = await Stage.open({ library: name, column, seed, servers });
   const faults = FAULTS.filter((each) => !options.isQuick || QUICK.faults.includes(each.name));
   for (const fault of faults) {
     const figures = await playCell(row, fault, stage, servers).catch((error: unknown) => {
       const what = `${name}, ${column}, ${fault.name} was not played: ${(error as Error).stack}`;
-      if (mayOverlap === undefined) say(what);
+      if (settings.mayOverlap === undefined) say(what);
       else failures.push(what);
       return undefined;
     });
@@ -127,6 +127,7 @@ writeFileSync(`${OUT}/libraries.md`, `${text}\n`);
 say(text);
 for (const row of unseen()) failures.push(`${row}: the judge saw no lost update without a fence`);
 for (const failure of failures) say(`FAILED: ${failure}`);
-if (failures.length > 0) sayHow(`libraries/${options.only}`, options);
+if (failures.length > 0)
+  sayHow(options.only === '' ? 'libraries' : `libraries/${options.only}`, options);
 say(`${played.length} cells, ${failures.length} failed`);
 process.exit(failures.length > 0 ? 1 : 0);

@@ -22,18 +22,19 @@ export function renderTable(played: readonly Played[]): string {
   }
   const faults = FAULTS.map(({ name }) => name);
   const perFault = (title: string, show: (figures: Figures) => string): string => {
-    const cellsOf = (row: Row): string[] =>
-      faults.map((fault) => both(row.filter((cell) => cell.fault === fault), show)); // prettier-ignore
+    const cellsOf = (row: Row): string[] => faults.map((fault) => both(row, fault, show));
     return tableOf(title, ['library', ...faults], rows, cellsOf);
   };
   return [
     tableOf('Libraries', ['library', 'version', 'settings'], rows, ([{ library, column }]) => [
-      versionOf(library),
+      versionOf(library).replace(/^v/, ''),
       library[column]!.what,
     ]),
     perFault('Lost updates without a fence', ({ lost }) => String(lost)),
     perFault('Overlaps', ({ overlaps }) => String(overlaps)),
-    perFault('Told / untold', ({ told, untold }) => `${told} / ${untold}`),
+    perFault('Told / untold', ({ told, untold }) =>
+      told + untold > 0 ? `${told} / ${untold}` : '–',
+    ),
     tableOf('The rest', REST, rows, rest),
   ].join('\n\n');
 }
@@ -49,7 +50,6 @@ const REST = [
 ];
 
 function rest(row: Row): string[] {
-  const of = (fault: string): Row => row.filter((each) => each.fault === fault);
   const sum = (figure: (figures: Figures) => number): string => {
     const known = row.flatMap(({ figures }) => (figures ? [figure(figures)] : []));
     return String(known.reduce((total, each) => total + each, 0));
@@ -59,8 +59,10 @@ function rest(row: Row): string[] {
   const classes = new Set(errors.map((error) => error.split(':')[0]!));
   return [
     hasToken ? sum(({ lostFenced = 0 }) => lostFenced) : 'no token',
-    both(of('killed'), ({ recoveryMs = Infinity }) => recoveryMs.toFixed(0).replace('Infinity', 'never')), // prettier-ignore
-    both(of('none'), ({ grants }) => String(grants)),
+    both(row, 'killed', ({ recoveryMs = Infinity }) =>
+      recoveryMs === Infinity ? 'never' : recoveryMs.toFixed(0),
+    ),
+    both(row, 'none', ({ grants }) => String(grants)),
     sum(({ crashes }) => crashes),
     sum(({ hangs }) => hangs),
     [...classes].join(', ') || '0',
@@ -68,9 +70,11 @@ function rest(row: Row): string[] {
 }
 
 /** The figures of the plays of one cell, once where they are the same. */
-function both(cells: Row, show: (figures: Figures) => string): string {
-  const shown = cells.map(({ figures }) => (figures ? show(figures) : 'not played'));
-  return [...new Set(shown)].join(', ') || '–';
+function both(row: Row, fault: string, show: (figures: Figures) => string): string {
+  const shown = row.flatMap((cell) =>
+    cell.fault === fault ? [cell.figures ? show(cell.figures) : 'not played'] : [],
+  );
+  return [...new Set(shown)].join(', ');
 }
 
 function tableOf(

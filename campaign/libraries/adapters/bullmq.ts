@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   connectRedis,
   disconnect,
@@ -6,6 +7,9 @@ import {
   type Library,
   type Locks,
 } from '../library.ts';
+
+/** For so long a job waits for a caller that has just had one. */
+const IDLE_MS = 100;
 
 interface Times {
   readonly lockDuration: number;
@@ -26,8 +30,13 @@ async function open(url: string, times: Times, isTold: boolean): Promise<Locks> 
     const callers: ((signal?: AbortSignal) => Promise<void>)[] = [];
     let arrived = (): void => undefined;
     const work = async (signal?: AbortSignal): Promise<void> => {
-      while (callers.length === 0) await new Promise<void>((resolve) => (arrived = resolve));
-      await callers.shift()!(signal);
+      const arrival = new Promise<void>((resolve) => (arrived = resolve));
+      if (callers.length === 0) await Promise.race([arrival, sleep(IDLE_MS)]);
+      const caller = callers.shift();
+      if (caller) return caller(signal);
+      // Nobody wants the lock here any more: the job is for a caller of another process.
+      await worker.pause(true);
+      worker.once('completed', () => void queue.add('turn', {}));
     };
     const queue = new Queue(key, { connection: connect() });
     await queue.setGlobalConcurrency(1);
@@ -46,6 +55,7 @@ async function open(url: string, times: Times, isTold: boolean): Promise<Locks> 
         callers.push((signal) => caller(signal).finally(resolve));
       });
       arrived();
+      if (worker.isPaused()) worker.resume();
       await queue.add('turn', {});
       await worked;
     };
