@@ -14,8 +14,11 @@ import { POLL_MS } from './queue-place.ts';
 /** A number that did not fit is mended once before the next look. */
 const MOST_BIDS = 2;
 
-/** How much a number is above the next ballot: its floor, one below it, is above the number of the call whose floor was seen. */
-const BEYOND_BALLOT = 2;
+/**
+ * How much a number is above the next ballot: its floor, one below it, is above the number of the call whose floor was seen, also
+ * when that one has counted on because votes came too late for it.
+ */
+const BEYOND_BALLOT = 10;
 
 interface SharedByReplacements {
   readonly nodes: NodeSet;
@@ -78,7 +81,9 @@ export class Replacement {
     this.sighted(votes);
     if (this.#isOld(replies.flatMap(floorOf), isOutnumbered ? 1 : replies.length - quorum + 1))
       return;
-    if (isOutnumbered) this.number = votes.nextBallot(ballot) + BEYOND_BALLOT;
+    // Votes that all came too late have spent its number. The next one is still below that of a call that is newer.
+    if (isOutnumbered)
+      this.number = votes.wrongNumber === 0 ? ballot + 1 : votes.nextBallot(ballot) + BEYOND_BALLOT;
     if (votes.voted < quorum) return;
     if (namedHolder === undefined || namedHolder.holder.startsWith('#')) return;
     const { holder } = namedHolder;
