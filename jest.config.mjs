@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import swc from './swc.cjs';
 
 // How much the specs do that can do any amount; the campaign has them do more.
@@ -24,7 +25,7 @@ export default {
   globalSetup: '<rootDir>/test/global-setup.ts',
   globalTeardown: '<rootDir>/test/global-teardown.ts',
   // Most specs wait for servers: a worker for each core would leave a third of the time unused.
-  maxWorkers: '150%',
+  maxWorkers: Math.ceil(1.5 * availableParallelism()),
   // A bound that only a hang crosses: a process that has run a hundred specs collects its garbage slowly.
   testTimeout: 120_000,
   collectCoverageFrom: ['lib/**/*.ts'],
