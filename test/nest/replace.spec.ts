@@ -73,6 +73,8 @@ describe("a method under @Fenced with onBusy: 'replace'", () => {
     const module = await startModule({ controllers: [Searches] });
     const app = closeLater(module.createNestApplication({ logger }));
     app.useLogger(logger);
+    // Without a listener, a warning says so after a time.
+    app.enableShutdownHooks();
     await app.listen(0, '127.0.0.1');
     const url = await app.getUrl();
     const searches = module.get(Searches);
