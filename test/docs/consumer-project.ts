@@ -192,7 +192,10 @@ export function programsOf(
   for (const { language, code } of blocksOf(readPage(page))) {
     const text = withServers(inFormat(code, format), urls);
     const name = fileNameOf(language === 'diff' ? code.slice(1) : code);
-    if (name !== undefined) files[name] = language === 'diff' ? changed(files[name]!, text) : text;
+    if (name === undefined) continue;
+    if (language !== 'diff') files[name] = text;
+    // A page may also say what to change in the program of another one.
+    else if (files[name] !== undefined) files[name] = changed(files[name], text);
   }
   return files;
 }
