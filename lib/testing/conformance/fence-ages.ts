@@ -130,7 +130,8 @@ async function findEdge(store: FenceStore, resource: string): Promise<Edge> {
       refusedMs = Math.min(refusedMs, middleMs + performance.now() - startMs);
     else admittedMs = middleMs;
   }
-  return { admittedMs, refusedMs };
+  // Date.now() tells whole milliseconds, so each token is a little older than it says.
+  return { admittedMs, refusedMs: refusedMs + 1 };
 }
 
 async function untilOld(token: bigint, { refusedMs }: Edge): Promise<void> {
