@@ -4,7 +4,7 @@ import swc from './swc.cjs';
 // How much the specs do that can do any amount; the campaign has them do more.
 process.env.FENCE_STRESS ??= '0.2';
 process.env.BATCH_RUNS ??= '300';
-process.env.COMMANDS ??= '800';
+process.env.RANDOM_COMMANDS ??= '800';
 
 export default {
   testEnvironment: '<rootDir>/test/support/spec-environment.ts',

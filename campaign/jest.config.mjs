@@ -1,7 +1,7 @@
 // The specs of the campaign, and in full those of which `npm test` runs a part.
 process.env.FENCE_STRESS ??= '1';
 process.env.BATCH_RUNS ??= '5000';
-process.env.COMMANDS ??= '1200';
+process.env.RANDOM_COMMANDS ??= '1200';
 const { default: base } = await import('../jest.config.mjs');
 
 export default {

@@ -83,7 +83,10 @@ export type RunEvent =
       /** It is present where the run failed. */
       readonly error?: unknown;
     })
-  /** Some runs were not begun at their times, or have died. It comes from the process that begins the run of `scheduled`, or skips it. */
+  /**
+   * Some runs were not begun at their times, or have died. It comes from the process that begins the run of `scheduled`, or skips
+   * it.
+   */
   | (AboutRun & {
       readonly type: 'run-missed';
       /** The scheduled times of the runs that were missed. */
@@ -134,7 +137,10 @@ export type LockEvent =
   | (AboutLock & WithCauses & { readonly type: 'release-incomplete' })
   /** This process leads from now on, by the lock of a class under `@Leader`. */
   | (AboutLock & { readonly type: 'elected' })
-  /** This process leads no longer: the lock was lost, `onElected` failed, or the application shuts down. It comes once after each `elected`. */
+  /**
+   * This process leads no longer: the lock was lost, `onElected` failed, or the application shuts down. It comes once after each
+   * `elected`.
+   */
   | (AboutLock & WithHold & { readonly type: 'deposed' })
   /**
    * In the last ten minutes, this key was locked with more `permits` than this call names, or without any. Such a holder does not

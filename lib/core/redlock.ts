@@ -367,7 +367,7 @@ function checkOneKey(keys: readonly string[]): void {
   );
 }
 
-/** Refuses a call that would join work with another limit: one that has the key alone, and one that has a permit of it, are different locks. */
+/** Refuses a call that would join work with another limit: to have the key alone, and to have a permit of it, are different locks. */
 function refuseOther(
   { slot }: LockHandle,
   keys: readonly string[],

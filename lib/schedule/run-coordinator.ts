@@ -13,7 +13,8 @@ export interface RunCoordinator {
 
 /**
  * Has one process of the fleet do each run of the `distributed` tasks of node-cron, with the ledger of `@FencedCron` where there is one.
- * Without one, the time of a run is locked for `distributedLease`, but for `maxTtl` at most: past the timers of other hosts. Runs that were missed stay missed, and what node-cron calls failed is `done` in the ledger: it does not say.
+ * Without one, the time of a run is locked for `distributedLease`, but for `maxTtl` at most: past the timers of other hosts. Runs that
+ * were missed stay missed, and what node-cron calls failed is `done` in the ledger: it does not say.
  *
  * @example
  * ```ts
@@ -33,7 +34,7 @@ export function fencedRunCoordinator(locks: LockService): RunCoordinator {
     async shouldRun(key, ttlMs) {
       const ledger = ledgerOf(host);
       const minHold = Math.min(ttlMs, host.redlock.options.maxTtlMs);
-      // The name stays free for the next time, which may be sooner than that.
+      // The time is kept and not the name, since the next run may be due sooner than that.
       const time = ledger ? undefined : await locks.tryAcquire(`cron:${key}`, { minHold });
       await time?.release();
       if (time === null) return false;

@@ -61,8 +61,8 @@ const ddl = (table: string, dialect: SqlDialect): string => {
 };
 
 /**
- * What becomes of a run: it begins, or is skipped for good; `died`: as often as it may, and nobody has said so yet; `new`: the ledger
- * does not know the job, which has missed nothing; `over`: nothing.
+ * What becomes of a run: it begins, or is skipped for good. `died`: it has died as often as it may, and nobody has said so yet. `new`: the
+ * ledger does not know the job, so no run was missed. `over`: nothing more becomes of it.
  */
 type Course = 'begins' | 'skipped' | 'died' | 'new' | 'over';
 
@@ -170,7 +170,7 @@ WHERE name = $1 AND scheduled > $2 AND scheduled LIKE '%.000Z' ORDER BY schedule
     return isTooOld ? 'skipped' : 'begins';
   }
 
-  /** Writes that a run begins, or with the attempt 0 that it is skipped, and forgets what is old. */
+  /** Writes a run that begins, or one that is skipped (`attempt` is 0 then), and deletes the rows that are too old. */
   async #write(
     { name, scheduled }: RunId,
     attempt: number,

@@ -12,7 +12,7 @@ import { createPostgresHarness } from './postgres-harness.ts';
 import { play, randomCommands, type RandomCommand } from './random-commands.ts';
 import { createRedisHarness } from './redis-harness.ts';
 
-const COMMANDS = Number(process.env.COMMANDS);
+const COMMANDS = Number(process.env.RANDOM_COMMANDS);
 /** Ahead of every join of the run: other ballots take no gate. */
 const AHEAD_MICROS = 30_000_000;
 const SEEDS = [1, 2, 3, 4];

@@ -32,8 +32,8 @@ const storage = (shared[STORAGE_KEY] ??= new AsyncLocalStorage<Section>());
 
 /**
  * Runs `work` as a section of a lock, and releases `handle` when it settles. An error of the work is passed on as it is; a loss
- * is reported only when the work had none, and no fence has admitted its token. An error by which Node.js ends what it does at the
- * signal of the lock is the loss, too.
+ * is reported only when the work had none, and no fence has admitted its token. Where Node.js has wrapped that
+ * loss in an error of its own, the loss is passed on.
  */
 export async function runSection<Result>(
   service: object,
@@ -62,10 +62,11 @@ export async function runSection<Result>(
   return result;
 }
 
-/** The loss whose signal ended timers, streams, events or child processes of Node.js: they wrap the reason. */
-function lossBehind({ lossError, signal }: LockHandle, error: unknown): unknown {
+/** The loss that an error wraps, as timers, streams, events and child processes of Node.js do with the reason of a signal. */
+function lossBehind(handle: LockHandle, error: unknown): unknown {
+  if (handle.lossError === undefined) return undefined;
   const { name, cause } = Object(error) as Partial<Error>;
-  return lossError && name === 'AbortError' && cause === signal.reason ? cause : undefined;
+  return name === 'AbortError' && cause === handle.signal.reason ? cause : undefined;
 }
 
 /** The innermost section of this async context that still runs, and whose handle `isMeant`. */

@@ -148,9 +148,9 @@ export interface WithLockOptions extends AcquireOptions {
    * call that waits and is overtaken by a newer one is a `LockBusyError` with `isOvertaken`. A holder is not replaced before its
    * `minHold` is over. With `'replace'` the default of `wait` is 2 s more than `ttl`, at least.
    *
-   * `'attach'`: when a call of this process with the same keys and this option, under `@Fenced` of the same method of the same instance, runs
-   * or waits for the lock, its outcome is that of this call, too: the same result, or the same error. `signal` then ends the wait for that. A call
-   * inside of a section attaches to none. @default 'throw'
+   * `'attach'`: when a call of this process with the same keys and this option, under `@Fenced` of the same method of the same
+   * instance, runs or waits for the lock, its outcome is that of this call, too: the same result, or the same error. `signal` then
+   * ends the wait for that. A call inside of a section attaches to none. @default 'throw'
    */
   readonly onBusy?: 'throw' | 'replace' | 'attach';
 }

@@ -15,8 +15,8 @@ import { POLL_MS } from './queue-place.ts';
 const MOST_BIDS = 2;
 
 /**
- * How much a number is above the next ballot: its floor, one below it, is above the number of the call whose floor was seen, also
- * when that one has counted on because votes came too late for it.
+ * How far a number is above the next ballot, so that its floor, one below it, is above the number of the call whose floor was seen. That
+ * call may have counted on by one for each time that its votes came too late; there is room for eight.
  */
 const BEYOND_BALLOT = 10;
 
@@ -81,7 +81,8 @@ export class Replacement {
     this.sighted(votes);
     if (this.#isOld(replies.flatMap(floorOf), isOutnumbered ? 1 : replies.length - quorum + 1))
       return;
-    // Votes that all came too late have spent its number. The next one is still below that of a call that is newer.
+    // A quorum has accepted the number, but too late for this try, so no server accepts it again. The next number is still below that
+    // of every newer call.
     if (isOutnumbered)
       this.number = votes.wrongNumber === 0 ? ballot + 1 : votes.nextBallot(ballot) + BEYOND_BALLOT;
     if (votes.voted < quorum) return;

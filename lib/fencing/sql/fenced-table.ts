@@ -1,6 +1,6 @@
 import { FencedUsageError, RedlockConfigError } from '../../core/errors.ts';
 import type { Fence } from '../fence.ts';
-import { refuseEnded } from './advance-fence.ts';
+import { endedTransaction, refuseEnded } from './advance-fence.ts';
 import { FENCE_SQL } from './dialect.ts';
 import { pruneRows } from './prune-fence.ts';
 import { isMissingTableError } from './sql-error.ts';
@@ -65,13 +65,10 @@ export class FencedTable {
     const { adapter } = this.#fence.parts;
     if (mark === undefined) {
       if (await adapter.isTransaction(transaction)) return;
-      throw new FencedUsageError(
-        'The work has ended its transaction, by COMMIT or ROLLBACK. Leave the transaction to the fence. No answer was stored.',
-      );
+      throw endedTransaction();
     }
     try {
-      const statement = `RELEASE ${mark}`;
-      await this.within(transaction, statement, []);
+      await this.within(transaction, `RELEASE ${mark}`, []);
       await this.within(transaction, mark, []);
     } catch (error) {
       refuseEnded(error);
