@@ -293,7 +293,7 @@ export class Redlock {
       return lock.handle;
     } catch (error) {
       // Whatever went wrong between the last vote and the hand-over: nothing may be held.
-      await lock?.handle.release();
+      lock?.handle.end();
       throw this.#refused(call, error);
     } finally {
       this.#calls.delete(call);

@@ -21,7 +21,7 @@ DECLARE
   now_us bigint;
   newest bigint := 0;
   least_us bigint := 0;
-  by_clock boolean := false;
+  by_clock boolean;
   is_held boolean;
   is_mine boolean;
   absent text[] := '{}';
@@ -72,11 +72,8 @@ BEGIN
   END LOOP;
   now_us := extract(epoch FROM clock_timestamp()) * 1000000;
   -- Rows are deleted after a while. The clock refuses what they refused.
-  IF now_us - (called->>'retentionMs')::bigint * 500 > least_us THEN
-    least_us := now_us - (called->>'retentionMs')::bigint * 500;
-    by_clock := true;
-  END IF;
-  IF ballot <= least_us THEN
+  by_clock := ballot <= now_us - (called->>'retentionMs')::bigint * 500;
+  IF ballot <= least_us OR by_clock THEN
     RETURN jsonb_build_object('kind', 'stale', 'floor', least_us, 'nowMicros', now_us, 'byClock', by_clock);
   END IF;
   IF ballot > greatest(now_us + 86400000000, newest + 1000000) THEN

@@ -33,7 +33,7 @@ export const ACQUIRE = defineScript(`
 --   clock. end is high + R + ttlMs in ms, as digits: to make those of a number takes Lua as long as a write.
 -- Returns 1 ACCEPTED; otherwise nothing was written (maxF and limit as digits: ioredis 6 rounds integers near 2^53):
 --   {0, pttlMs, maxF, other, i}  HELD: lock i (from 0), the first held one, has this other holder; pttl -1 = without TTL
---   {-1, limit, nowUs, byClock}  STALE: p <= limit; byClock 1: this node's clock set the limit, not a floor
+--   {-1, limit, nowUs, byClock}  STALE: p <= limit, the highest floor; byClock 1: this node's clock refuses p, too, or alone
 --   {-2, ms}                     QUARANTINED: may vote in ms
 --   {-3, nowUs, maxF}            AHEAD: p is more than a day ahead of the clock, and a second above the floors
 --   {-4}                         UNJOINED: no marker, or that of another start (its data were replaced), or the clock went back,
@@ -107,9 +107,9 @@ if first then
   local pttl = call('PTTL', K[first])
   return {0, pttl < -1 and 0 or pttl, highest, values[first], (first - 3) / 2}
 end
-local byClock = 0
-if clock > limit then limit, byClock = clock, 1 end
-if p <= limit then return {-1, string.format('%.0f', limit), now, byClock} end
+if p <= limit or p <= clock then
+  return {-1, string.format('%.0f', limit), now, p <= clock and 1 or 0}
+end
 if p > math.max(now + 86400000000, maxF + 1000000) then return {-3, now, highest} end
 
 for i = 3, #K, 2 do

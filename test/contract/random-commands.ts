@@ -181,17 +181,15 @@ export function withoutClocks(reply: unknown): Record<string, unknown> | null {
     nowMicros: _now,
     remainingMs,
     freeInMs: _freeInMs,
-    floor,
     limit: _limit,
     message: _message,
     server: _server,
     ...rest
   } = reply as Record<string, unknown>;
-  const byClock = 'byClock' in rest && rest.byClock === true;
   // Lives differ by hours: half hours tell them apart without depending on the time a run takes.
   const life =
     typeof remainingMs === 'number' && remainingMs > 0
       ? Math.round(remainingMs / 1_800_000)
       : remainingMs;
-  return { ...rest, life, floor: byClock ? 'clock' : floor };
+  return { ...rest, life };
 }

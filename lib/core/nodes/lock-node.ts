@@ -166,7 +166,7 @@ export type AcquireReply =
       /** More than that it is held, for messages. */
       readonly why?: string;
     }
-  /** The ballot is not above `floor`. */
+  /** The ballot is not above `floor`, the highest ballot that the node remembers, or the clock of the node refuses it (`byClock`). */
   | {
       readonly kind: 'stale';
       readonly floor: number;

@@ -14,11 +14,13 @@ import { POLL_MS } from './queue-place.ts';
 /** A number that did not fit is mended once before the next look. */
 const MOST_BIDS = 2;
 
-/**
- * How far a number is above the next ballot, so that its floor, one below it, is above the number of the call whose floor was seen. That
- * call may have counted on by one for each time that its votes came too late; there is room for eight.
- */
-const BEYOND_BALLOT = 10;
+/** The numbers of calls are multiples of this. Those in between are for a call whose votes came too late: each try spends one. */
+const NUMBERS_OF_A_CALL = 16;
+
+/** Above the ballot, and so far that its floor, one below it, is above all numbers of the call that the ballot is of. */
+function numberAbove(ballot: number): number {
+  return (Math.floor(ballot / NUMBERS_OF_A_CALL) + 1) * NUMBERS_OF_A_CALL;
+}
 
 interface SharedByReplacements {
   readonly nodes: NodeSet;
@@ -81,10 +83,7 @@ export class Replacement {
     this.sighted(votes);
     if (this.#isOld(replies.flatMap(floorOf), isOutnumbered ? 1 : replies.length - quorum + 1))
       return;
-    // A quorum has accepted the number, but too late for this try, so no server accepts it again. The next number is still below that
-    // of every newer call.
-    if (isOutnumbered)
-      this.number = votes.wrongNumber === 0 ? ballot + 1 : votes.nextBallot(ballot) + BEYOND_BALLOT;
+    if (isOutnumbered && !this.#renumber(votes, ballot)) return;
     if (votes.voted < quorum) return;
     if (namedHolder === undefined || namedHolder.holder.startsWith('#')) return;
     const { holder } = namedHolder;
@@ -92,6 +91,18 @@ export class Replacement {
     const leftMs = isHeld ? this.#minHoldLeftMs(holder, replies, endedAtMs) : 0;
     if (leftMs > 0) this.lookAtMs = endedAtMs + Math.min(leftMs, POLL_MS);
     else void this.#bid(holder);
+  }
+
+  /**
+   * Takes the next number where no server accepts the present one again. When a quorum has accepted that one, too late for its try, the
+   * next is still below the number of every newer call. Returns false where it has none left, and so can't tell whether it is the newest.
+   */
+  #renumber(votes: FailedAttempt['votes'], ballot: number): boolean {
+    const isSpent = votes.wrongNumber === 0;
+    this.number = isSpent ? ballot + 1 : numberAbove(votes.nextBallot(ballot));
+    const isOver = isSpent && this.number % NUMBERS_OF_A_CALL === 0;
+    if (isOver) this.#overtake(this.#call, this.#nodes.clock.nowMs);
+    return !isOver;
   }
 
   /**
@@ -123,7 +134,7 @@ export class Replacement {
 
   /** Draws its number, above all floors that were seen. */
   draw(): number {
-    return (this.number ??= this.#floors.nextBallot(this.#call.keys) + BEYOND_BALLOT);
+    return (this.number ??= numberAbove(this.#floors.nextBallot(this.#call.keys)));
   }
 
   /** Takes the key from its holder on all nodes, or tells it once more: the lock stays taken until it is given back, or ends. */
@@ -135,6 +146,8 @@ export class Replacement {
       const isRepeat = this.#isFixed;
       const replies = await this.#ask(replacedHolder(holder) ?? holder, floor);
       if (this.#call.stage === undefined) break;
+      // A try has given it another number meanwhile, of which these replies say nothing.
+      if (this.number !== floor + 1) continue;
       const isTaken = (reply: RevokeReply): boolean =>
         reply.kind === 'outnumbered'
           ? isRepeat && reply.limit === floor
@@ -143,7 +156,7 @@ export class Replacement {
       const limits = replies.flatMap((reply) => (reply.kind === 'outnumbered' ? reply.limit : []));
       const { quorum } = this.#nodes.options;
       if (taken >= quorum || taken + limits.length < quorum || this.#isOld(limits, 1)) break;
-      this.number = Math.max(...limits) + 1 + BEYOND_BALLOT;
+      this.number = numberAbove(Math.max(...limits) + 1);
       this.#isFixed = true;
     }
     this.#isBidding = false;
@@ -184,10 +197,9 @@ export class Replacement {
   }
 }
 
-/** The floor that a node remembers; one that its clock sets says nothing of other calls. */
+/** The floor that a node remembers. */
 function floorOf(reply: VoteReply | undefined): number | [] {
-  const isFloor = reply?.kind === 'held' || (reply?.kind === 'stale' && !reply.byClock);
-  return isFloor ? reply.floor : [];
+  return reply?.kind === 'held' || reply?.kind === 'stale' ? reply.floor : [];
 }
 
 export function replacesOne(keys: readonly string[]): FencedUsageError {

@@ -115,11 +115,8 @@ $limit = $F; } } }
 if (R.isTrue($first)) {
 let $pttl = R.call("PTTL", $K[$first]);
 return [[null, 0, R.or((($pttl < -1) && 0), () => $pttl), $highest, $values[$first], ((R.number($first) - 3) / 2)]]; }
-let $byClock = 0;
-if (($clock > $limit)) {
-;[$limit, $byClock] = [$clock, 1]; }
-if (($p <= $limit)) {
-return [[null, -1, R.format("%.0f", $limit), $now, $byClock]]; }
+if ((($p <= $limit) || ($p <= $clock))) {
+return [[null, -1, R.format("%.0f", $limit), $now, R.or((($p <= $clock) && 1), () => 0)]]; }
 if (($p > R.max((R.number($now) + 86400000000), (R.number($maxF) + 1000000)))) {
 return [[null, -3, $now, $highest]]; }
 for (let $i = 3, end = R.length($K); $i <= end; $i += 2) {

@@ -27,11 +27,22 @@ export function watchCall(
   return call;
 }
 
-/** The newest wins: one whose bid a quorum knew before another was called never comes after it. */
+/**
+ * The newest wins: one whose bid a quorum knew before another was called never comes after it, unless the clocks of so many servers
+ * have refused numbers since then that it may have drawn a new one.
+ */
 export function checkNewest(run: RunContext, call: KeyCall): void {
+  const { servers, plan } = run;
   const isOlder = (other: KeyCall): boolean => call.bidAtMs < other.calledAtMs;
+  const keepsNumber = ({ calledAtMs }: KeyCall): boolean =>
+    servers.filter(({ refusedByClockAtMs }) => refusedByClockAtMs > calledAtMs).length <=
+    servers.length - plan.quorum;
   const newer = run.calls.find(
-    (other) => other.replaces && isOlder(other) && (other.token ?? Infinity) < call.token!,
+    (other) =>
+      other.replaces &&
+      isOlder(other) &&
+      keepsNumber(other) &&
+      (other.token ?? Infinity) < call.token!,
   );
   if (call.replaces && newer !== undefined)
     broke(run, 'older-won', `${describeCall(call)} after ${describeCall(newer)}`);

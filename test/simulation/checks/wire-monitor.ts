@@ -47,6 +47,8 @@ export interface WireListener {
   recreated(keys: number): void;
   /** A node said that somebody else has this lock for so long, or had it just now. */
   taken(lockName: string, remainingMs: number): void;
+  /** The clock of a node refused a number. */
+  refusedByClock(node: number): void;
   wasGranted(holder: string): boolean;
   /** A quorum agreed to an extension. */
   extendedByQuorum(extension: WireExtension): void;
@@ -112,6 +114,7 @@ export class WireMonitor {
         this.#listener.taken(names.locks[index]!, remainingMs);
       } else if (reply.kind === 'stale') {
         for (const lockName of names.locks) this.#listener.taken(lockName, 0);
+        if ('byClock' in reply && reply.byClock === true) this.#listener.refusedByClock(node);
       }
       const attempt = this.#attempts.get(holder);
       if (attempt?.ballot !== ballot) return;

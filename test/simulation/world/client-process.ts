@@ -303,6 +303,8 @@ export class ClientProcess {
       reballot: () => (this.#run.counts.reballots += 1),
       recreated: (keys) => (this.#run.counts.recreatedKeys += keys),
       taken: (lockName, remainingMs) => this.record.taken(lockName, remainingMs),
+      refusedByClock: (node) =>
+        (this.#run.servers[node]!.refusedByClockAtMs = this.#run.world.nowMs),
       wasGranted: (holder) => this.record.wasGranted(holder),
       extendedByQuorum: (extension) => this.record.checkValidated(extension),
       lostByMajority: (extension) => this.record.checkTold(extension),

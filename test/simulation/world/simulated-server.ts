@@ -53,6 +53,8 @@ export class SimulatedServer {
   readonly #commandMs: number;
   #worksUntilMs = 0;
   clockErrorMs: number;
+  /** When its clock last refused a number, whatever the server remembers of it. */
+  refusedByClockAtMs = Number.NEGATIVE_INFINITY;
   readonly #world: World;
   readonly #trace: Trace;
   readonly #rate: number;
