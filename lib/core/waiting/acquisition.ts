@@ -243,7 +243,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
       return { kind: 'wait', untilMs: this.#replacement.replace(lock, nowMs) };
     if (foreign === undefined)
       return reserved === undefined ? UNTIL_WOKEN : { kind: 'wait', untilMs: reserved.untilMs };
-    if (this.#queues && turn?.place === undefined) this.shared.keys.stand(blocking, nowMs);
+    // A try ends the round of the place, also that of a call with `wait: 0`, which does not stand in line afterwards.
+    if (this.#queues && turn?.place?.isSet !== true) this.shared.keys.stand(blocking, nowMs);
     return { kind: 'wait', untilMs: this.#untilOf(foreign) };
   }
 

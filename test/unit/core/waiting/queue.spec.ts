@@ -33,6 +33,27 @@ describe('a place in line', () => {
     expect((await cluster.settle(granted)) - releasedAtMs).toBeLessThan(GRACE_MS);
   });
 
+  it('is kept for a set when a call of its process with wait: 0 has tried for one of its keys', async () => {
+    const cluster = await newCluster();
+    const [one, other, process] = [
+      await cluster.process({ ttl: 60_000 }),
+      await cluster.process({ ttl: 60_000 }),
+      await cluster.process({ wait: '1m' }),
+    ];
+    // No message comes: it has to ask.
+    for (const node of process.nodes) node.listen = () => undefined;
+    const lockB = await cluster.settle(one.redlock.acquire('b'));
+    const granted = process.redlock.acquire(['a', 'b']).then(() => cluster.nowMs);
+    await cluster.advance(100);
+    const lockA = await cluster.settle(other.redlock.acquire('a'));
+    await cluster.failure(process.redlock.acquire(['a', 'c'], { wait: 0 }));
+    void lockB.release();
+    await cluster.advance(1_000);
+    const releasedAtMs = cluster.nowMs;
+    void lockA.release();
+    expect((await cluster.settle(granted)) - releasedAtMs).toBeLessThan(500);
+  });
+
   it('ends at all servers with the lock that it waited for, also where another one had the vote', async () => {
     const cluster = await newCluster();
     const [holder, first] = [await cluster.process(), await cluster.process()];
