@@ -148,12 +148,14 @@ export const PARTS: readonly Part[] = [
   },
   {
     name: 'clients',
-    what: 'the end-to-end specs, failovers and faults again over node-redis, in place of ioredis',
+    what: 'the end-to-end specs, failovers and faults again over iovalkey and node-redis, in place of ioredis',
     pieces: FAULTS.filter(({ needsWritesAtOnce }) => needsWritesAtOnce !== true),
     commands: (options) => {
       const plays = program('campaign/faults/main.ts')(options);
       const commands = options.only === '' ? [...OVER_A_CLIENT, ...plays] : plays;
-      return commands.map((command) => ['env', 'CLIENT=node-redis', ...command]);
+      return ['iovalkey', 'node-redis'].flatMap((client) =>
+        commands.map((command): Command => ['env', `CLIENT=${client}`, ...command]),
+      );
     },
   },
   {
