@@ -258,8 +258,8 @@ const serverClocks: readonly Schedule[] = [
     what: 'the clocks of two servers jump ahead by 5 s, then those of two others: holders repair in between',
     ...movable,
     quick: true,
-    load: { longShare: 0.2 },
-    // A grant beside votes of rivals has a bare quorum until its first extension.
+    // A grant beside votes of rivals has a bare quorum until its first extension, and forever where it has none.
+    load: { longShare: 0.2, unextendedShare: 0 },
     limits: { overlapMs: OVERLAP_MS },
     play: async (stage) => {
       const order = stage.someServers(4);
