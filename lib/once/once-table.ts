@@ -79,13 +79,12 @@ export class OnceTable {
       ['fingerprint', 'result', 'token', 'created', 'until']
         .map((column) => `${column} = ${value(column)}`)
         .join(', ');
-    // Drivers of SQLite have another method for statements without rows.
     const sql =
       table.dialect === 'mysql'
         ? `${insert} ON DUPLICATE KEY UPDATE ${set((column) => `VALUES(${column})`)}`
-        : `${insert} ON CONFLICT (resource) DO UPDATE SET ${set((column) => `EXCLUDED.${column}`)} RETURNING 1 AS stored`;
+        : `${insert} ON CONFLICT (resource) DO UPDATE SET ${set((column) => `EXCLUDED.${column}`)}`;
     const parameters = [table.encoded(key), fingerprint, table.encoded(answer), String(token)];
-    await table.within(transaction, sql, parameters);
+    await table.change(transaction, sql, parameters);
   }
 
   prune(): Promise<number> {

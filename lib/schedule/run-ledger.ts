@@ -114,9 +114,9 @@ WHERE name = $1 AND scheduled <= $2 ORDER BY scheduled DESC LIMIT ${limit}`;
 
   /** The time of the first run that it has. */
   async first(name: string, transaction?: unknown): Promise<Date | undefined> {
-    const select = `SELECT MIN(scheduled) AS first_time FROM ${this.#table.name} WHERE name = $1`;
+    const select = `SELECT MIN(scheduled) AS earliest FROM ${this.#table.name} WHERE name = $1`;
     const [row] = await this.#run(transaction, select, name);
-    const time = row?.['first_time'] as string | null | undefined;
+    const time = row?.['earliest'] as string | null | undefined;
     return time ? new Date(time) : undefined;
   }
 
@@ -143,7 +143,7 @@ WHERE name = $1 AND scheduled > $2 AND scheduled LIKE '%.000Z' ORDER BY schedule
     return this.#fence.transaction(token, async (transaction) => {
       const now = new Date();
       const died = `UPDATE ${this.#table.name} SET ended = $2, outcome = 'died' WHERE name = $1 AND ended IS NULL`;
-      await this.#run(transaction, died, name, now);
+      await this.#change(transaction, died, name, now);
       const known = await this.list(name, 2, scheduled, transaction);
       const own = Number(known[0]?.scheduled) === Number(scheduled) ? known.shift() : undefined;
       const previous = known[0]?.scheduled;
@@ -180,11 +180,11 @@ WHERE name = $1 AND scheduled > $2 AND scheduled LIKE '%.000Z' ORDER BY schedule
   ): Promise<void> {
     const table = this.#table.name;
     const old = `DELETE FROM ${table} WHERE name = $1 AND (scheduled = $2 OR scheduled < $3)`;
-    await this.#run(transaction, old, name, scheduled, new Date(scheduled.getTime() - KEPT_MS));
+    await this.#change(transaction, old, name, scheduled, new Date(scheduled.getTime() - KEPT_MS));
     const end = attempt === 0 ? "$3, 'skipped'" : 'NULL, NULL';
     const row = `INSERT INTO ${table} (name, scheduled, started, ended, outcome, attempt, token, holder)
 VALUES ($1, $2, $3, ${end}, ${attempt}, ${BigInt(token.value)}, $4)`;
-    await this.#run(transaction, row, name, scheduled, now, token.holder);
+    await this.#change(transaction, row, name, scheduled, now, token.holder);
   }
 
   /**
@@ -207,18 +207,28 @@ VALUES ($1, $2, $3, ${end}, ${attempt}, ${BigInt(token.value)}, $4)`;
           `The run of '${name}' has ended already (${own?.outcome}), so nothing was written. Call run.commit once, and await it: it ends the run.`,
         );
       const result = await work(transaction);
-      await this.#run(transaction, sql, name, scheduled, new Date(), outcome);
+      await this.#change(transaction, sql, name, scheduled, new Date(), outcome);
       return result;
     });
   }
 
   #run(transaction: unknown, sql: string, ...values: (string | Date)[]) {
+    const { text, parameters } = this.#sent(sql, values);
+    if (transaction === undefined) return this.#table.alone(text, parameters);
+    return this.#table.within(transaction, text, parameters);
+  }
+
+  #change(transaction: unknown, sql: string, ...values: (string | Date)[]): Promise<void> {
+    const { text, parameters } = this.#sent(sql, values);
+    return this.#table.change(transaction, text, parameters);
+  }
+
+  #sent(sql: string, values: readonly (string | Date)[]) {
     const table = this.#table;
     const text = sql.replaceAll(/\$\d/g, (placeholder) => table.text(placeholder));
     const parameters = values.map((value) =>
       table.encoded(typeof value === 'string' ? value : value.toISOString()),
     );
-    if (transaction === undefined) return table.alone(text, parameters);
-    return table.within(transaction, text, parameters);
+    return { text, parameters };
   }
 }

@@ -1,37 +1,17 @@
 import 'reflect-metadata';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import { OnceService, onceDdl } from '../../lib/once/index.ts';
-import { CLIENTS, pglite, type DatabaseName } from '../fencing/support/clients.ts';
+import { EACH_CLIENT, useClients } from '../fencing/support/use-clients.ts';
 import { closeAll, startModule } from '../nest/support/applications.ts';
-import { useMariadb, usePostgres } from '../support/databases/use-databases.ts';
 
 const ANSWER = { text: '5 € \u{1f4b6} \ud800 \0 \'"\\', list: [1, null, true] };
 
 describe('work is done once over', () => {
-  const postgres = usePostgres(async () => undefined);
-  const mariadb = useMariadb(async () => undefined);
-  const folder = mkdtempSync(join(tmpdir(), 'once-clients-'));
+  const openClient = useClients();
   afterEach(closeAll);
-  afterAll(async () => {
-    rmSync(folder, { recursive: true, force: true });
-    await pglite.close();
-  });
 
-  const urls: Readonly<Record<DatabaseName, (name: string) => string>> = {
-    PostgreSQL: () => postgres.url,
-    PGlite: () => '',
-    MariaDB: () => mariadb.url,
-    SQLite: (name) => join(folder, `${name.replace(':', '-')}.db`),
-  };
-  const clients = Object.entries(CLIENTS).flatMap(([on, drivers]) =>
-    Object.entries(drivers).map(([name, open]) => [name, on as DatabaseName, open] as const),
-  );
-
-  it.each(clients)('%s on %s, is answered alike, and forgotten', async (name, on, open) => {
-    const { fence, run, execute, close } = await open(urls[on](name));
+  it.each(EACH_CLIENT)('%s on %s, is answered alike, and forgotten', async (name, on) => {
+    const { fence, run, execute, close } = await openClient(name, on);
     try {
       // A transaction is where every client runs a statement.
       for (const sql of [fence.ddl(), onceDdl(fence)])

@@ -59,6 +59,14 @@ export class FencedTable {
     return this.#naming(async () => send(executor, sql, parameters));
   }
 
+  /** Runs one statement that gives no rows in a transaction of the fence. @throws FencedUsageError when the table is missing */
+  async change(transaction: unknown, sql: string, parameters: readonly unknown[]): Promise<void> {
+    // better-sqlite3 has another method for such a statement, and MikroORM 6 leaves one open that begins with DELETE.
+    const isRead = this.dialect === 'sqlite';
+    const text = isRead ? `WITH none AS (SELECT 1) ${sql} RETURNING 1 AS changed` : sql;
+    await this.within(transaction, text, parameters);
+  }
+
   /** @throws FencedUsageError when the work in a transaction of the fence has ended it, so that a statement would stand alone */
   async checkOpen(transaction: unknown): Promise<void> {
     const { mark } = FENCE_SQL[this.dialect];
