@@ -40,7 +40,8 @@ export function ledgerOf(host: LockHost): RunLedger | undefined {
 /** A job from the start of the application to its shutdown. It looks which run is due, at each scheduled time and now and then. */
 export class ScheduledJob {
   readonly #ledger: RunLedger | undefined;
-  readonly #startedMs = Date.now();
+  /** By the monotonic clock: the other one may have been set since. */
+  readonly #startedMs = performance.now();
   /** The time of the last run of which nothing more will become here. */
   #settledMs: number | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -54,7 +55,7 @@ export class ScheduledJob {
     private readonly call: Call,
   ) {
     this.#ledger = ledgerOf(host);
-    if (job.missed === 'skip') this.#settledMs = job.times.latest(this.#startedMs);
+    if (job.missed === 'skip') this.#settledMs = job.times.latest(Date.now());
     void this.#look();
   }
 
@@ -88,6 +89,8 @@ export class ScheduledJob {
     const { name, times, missed, catchUpMs } = this.job;
     const latestMs = times.latest(nowMs, this.#settledMs);
     if (latestMs === undefined || latestMs === this.#settledMs) return [];
+    // The clock was set back: the ledger knows what has run of the time that comes again.
+    if (latestMs < Number(this.#settledMs)) this.#settledMs = undefined;
     // Later another host may have run it, and its lock may be over.
     if (!this.#ledger && nowMs - latestMs >= this.#holdMs(latestMs) / 2) return [];
     const fromMs = Math.max(this.#settledMs ?? 0, nowMs - catchUpMs);
@@ -114,8 +117,9 @@ export class ScheduledJob {
 
   #planOf(scheduledMs: number): RunPlan {
     const { where, times, missed, catchUpMs } = this.job;
-    const isBeforeStart = scheduledMs < this.#startedMs;
-    const oldestMs = Date.now() - catchUpMs;
+    const nowMs = Date.now();
+    const isBeforeStart = scheduledMs < nowMs - (performance.now() - this.#startedMs);
+    const oldestMs = nowMs - catchUpMs;
     return {
       host: this.host,
       ledger: this.#ledger,

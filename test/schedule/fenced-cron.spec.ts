@@ -98,6 +98,16 @@ describe('a job under @FencedCron', () => {
     expect(timesOf(reports)).toEqual(['11:00', '11:10']);
   });
 
+  it('runs at its times on a host whose clock was ahead when it started', async () => {
+    jest.setSystemTime(Date.parse('2026-06-02T10:59:50Z'));
+    const reports = await host();
+    await pass(MINUTE_MS);
+    jest.setSystemTime(Date.parse('2026-06-01T10:59:50Z'));
+    await pass(22 * MINUTE_MS);
+    const runs = reports.runs.map(({ scheduled }) => scheduled.toISOString().slice(8, 16));
+    expect(runs).toEqual(['02T11:00', '01T11:00', '01T11:10', '01T11:20']);
+  });
+
   it('waits for the run before, on whatever host, and then begins only the latest', async () => {
     const hosts = [await host(), await host()];
     const gate = new Gate();

@@ -14,6 +14,7 @@ import { Recorder } from '../nest/support/recorder.ts';
 import { pass, settled, short, useFleet } from './support/fleet.ts';
 
 const MINUTE_MS = 60_000;
+const DAY_MS = 86_400_000;
 
 interface Reports {
   readonly runs: CronRun[];
@@ -96,6 +97,23 @@ describe('runs that were missed', () => {
       'missed 11:10, runs',
       'missed 11:20, runs',
       'missed 11:30, runs',
+    ]);
+  });
+
+  it("are all run with missed: 'all' where the clock was ahead for a while, and is set back", async () => {
+    const Service = reportsWith({ missed: 'all' });
+    const module = await fleet().start([Service]);
+    await pass(MINUTE_MS);
+    jest.setSystemTime(Date.now() + DAY_MS);
+    await pass(31 * MINUTE_MS);
+    jest.setSystemTime(Date.now() - DAY_MS);
+    await pass(2 * MINUTE_MS);
+    const runs = module.get(Service).runs.filter(({ scheduled }) => scheduled.getUTCDate() === 1);
+    expect(runs.map(({ scheduled }) => short(scheduled))).toEqual([
+      '11:00',
+      '11:10',
+      '11:20',
+      '11:30',
     ]);
   });
 
