@@ -132,7 +132,8 @@ function warningOf(event: LockEvent): string | undefined {
     case 'run-missed': {
       const { length } = event.times;
       const runs = length === 1 ? 'a run' : `${length} runs, the last one`;
-      const next = event.isRun ? 'begins now' : "is older than 'catchUp', and is skipped";
+      const end = "is older than 'catchUp', or has died three times, and is skipped";
+      const next = event.isRun ? 'begins now' : end;
       return `The job '${event.name}' has missed ${runs} of ${event.times.at(-1)}: no process was there, or it died. The run of ${event.scheduled} ${next}.`;
     }
     case 'release-delayed':

@@ -66,7 +66,7 @@ const OPTIONS = {
  *
  * A run belongs to its scheduled time, whenever and wherever a timer fires. Where the module has a fence in an SQL database, a
  * ledger there (`cronDdl`) has each run: it is written before the work begins, and again at its end, in transactions of the fence. So a
- * host whose clock is late finds it and skips, a run whose process died is begun again, up to three times, and one for which
+ * host whose clock is late finds it and skips, a run whose process died is begun again, three times in all, and one for which
  * nobody had a process is made up for. Without a fence there is the lock alone: it is kept for half of the interval, but for `maxTtl` at
  * most, past the timers of other hosts.
  *

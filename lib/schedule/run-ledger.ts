@@ -61,20 +61,19 @@ const ddl = (table: string, dialect: SqlDialect): string => {
 };
 
 /**
- * What becomes of a run: it begins, or is skipped for good. `died`: it has died as often as it may, and nobody has said so yet. `new`: the
- * ledger does not know the job, so no run was missed. `over`: nothing more becomes of it.
+ * What becomes of a run: it begins, or is skipped for good. `died`: it has died, may not begin again, and nobody has said so yet. `new`:
+ * the ledger does not know the job, so no run was missed. `over`: nothing more becomes of it.
  */
 type Course = 'begins' | 'skipped' | 'died' | 'new' | 'over';
 
-/** A run, what the ledger has of it, and the time of the one before it. */
+/** A run, what the ledger had of it, and the time of the one before it. */
 interface KnownRuns {
   readonly id: RunId;
   readonly own: RunRecord | undefined;
   readonly previous: Date | undefined;
-  readonly now: Date;
 }
 
-const isSettled = ({ outcome, attempt }: RunRecord): boolean =>
+const isSettled = ({ outcome, attempt }: Pick<RunRecord, 'outcome' | 'attempt'>): boolean =>
   outcome !== undefined && (outcome !== 'died' || attempt >= MOST_ATTEMPTS);
 
 /** The runs of all jobs: a table beside that of a fence, which is written in the transactions of that fence. */
@@ -142,12 +141,12 @@ WHERE name = $1 AND scheduled > $2 AND scheduled LIKE '%.000Z' ORDER BY schedule
     const { name, scheduled } = id;
     return this.#fence.transaction(token, async (transaction) => {
       const now = new Date();
+      const known = await this.list(name, 2, scheduled, transaction);
       const died = `UPDATE ${this.#table.name} SET ended = $2, outcome = 'died' WHERE name = $1 AND ended IS NULL`;
       await this.#change(transaction, died, name, now);
-      const known = await this.list(name, 2, scheduled, transaction);
       const own = Number(known[0]?.scheduled) === Number(scheduled) ? known.shift() : undefined;
       const previous = known[0]?.scheduled;
-      const course = await this.#courseOf({ id, own, previous, now }, rules, transaction);
+      const course = await this.#courseOf({ id, own, previous }, rules, transaction);
       const attempt = course === 'begins' ? (own?.attempt ?? 0) + 1 : 0;
       if (course === 'begins' || course === 'skipped' || course === 'new')
         await this.#write(id, attempt, token, now, transaction);
@@ -156,12 +155,15 @@ WHERE name = $1 AND scheduled > $2 AND scheduled LIKE '%.000Z' ORDER BY schedule
   }
 
   async #courseOf(
-    { id, own, previous, now }: KnownRuns,
+    { id, own, previous }: KnownRuns,
     { isBeforeStart, isTooOld, isRepeated }: RunRules,
     transaction: unknown,
   ): Promise<Course> {
-    if (own && isSettled(own)) return Number(own.ended) === Number(now) ? 'died' : 'over';
-    if (own) return isRepeated && !isTooOld ? 'begins' : 'over';
+    if (own) {
+      const { outcome = 'died', attempt } = own;
+      if (isRepeated && !isTooOld && !isSettled({ outcome, attempt })) return 'begins';
+      return own.outcome ? 'over' : 'died';
+    }
     if (isBeforeStart) {
       // Runs begin in their order, so it was no time of the job when a later one began: the expression has changed since.
       if (await this.#hasLater(id, transaction)) return 'over';

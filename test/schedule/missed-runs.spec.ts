@@ -286,6 +286,22 @@ describe('a run whose process lost the lock', () => {
     expect(await list(module)).toContainEqual(['11:00', 'died', 1]);
   });
 
+  it('is skipped, which is said once, where nobody looks before catchUp is over', async () => {
+    const Service = reportsWith({ catchUp: '4m' });
+    const before = await fleet().start([Service]);
+    before.get(Service).gate = new Gate();
+    await pass(15_000);
+    const closing = before.close();
+    await pass(15_000);
+    await closing;
+    fleet().events.splice(0);
+    jest.setSystemTime(Date.now() + 5 * MINUTE_MS);
+    const modules = [await fleet().start([Service]), await fleet().start([Service])];
+    await pass(15_000);
+    expect(fleet().told).toEqual(['missed 11:00, skips']);
+    expect((await list(modules[0]!))[0]).toEqual(['11:00', 'died', 1]);
+  });
+
   it('is begun three times at most', async () => {
     const { module, others } = await start({ catchUp: '9m' });
     for (const each of others) each.gate = new Gate();
