@@ -69,7 +69,7 @@ export class CronRun<Transaction = any> {
       );
     const result = await ledger.end(this, this.token, 'done', work);
     this.isSettled = true;
-    return result;
+    return result as Result;
   }
 
   /** @internal */
@@ -108,7 +108,7 @@ export class CronRun<Transaction = any> {
     if (failure && !this.#lock?.isHeld) return false;
     try {
       const outcome = failure ? 'failed' : 'done';
-      await this.#plan.ledger?.end(this, this.token, outcome, () => undefined);
+      await this.#plan.ledger?.end(this, this.token, outcome);
       this.isSettled = true;
     } catch (error) {
       if (!failure && (isRedlockError(error) || !this.#lock?.isHeld)) throw error;

@@ -190,7 +190,7 @@ VALUES ($1, $2, $3, ${end}, ${attempt}, ${BigInt(token.value)}, $4)`;
   }
 
   /**
-   * Commits `work`, and with it the end of a run that has none.
+   * Commits `work`, and with it the end of a run that has none. Without work it may be called again, where the answer was lost.
    *
    * @throws StaleTokenError when the job has run again since; nothing was written
    * @throws FencedUsageError when the run has ended; nothing was written
@@ -199,16 +199,17 @@ VALUES ($1, $2, $3, ${end}, ${attempt}, ${BigInt(token.value)}, $4)`;
     { name, scheduled }: RunId,
     token: FenceToken,
     outcome: 'done' | 'failed',
-    work: (transaction: any) => Promise<Result> | Result,
-  ): Promise<Result> {
+    work?: (transaction: any) => Promise<Result> | Result,
+  ): Promise<Result | undefined> {
     const sql = `UPDATE ${this.#table.name} SET ended = $3, outcome = $4 WHERE name = $1 AND scheduled = $2 AND ended IS NULL`;
     return this.#fence.transaction(token, async (transaction) => {
       const [own] = await this.list(name, 1, scheduled, transaction);
+      if (!work && own?.ended && own.holder === token.holder) return undefined;
       if (Number(own?.scheduled) !== Number(scheduled) || own?.ended)
         throw new FencedUsageError(
           `The run of '${name}' has ended already (${own?.outcome}), so nothing was written. Call run.commit once, and await it: it ends the run.`,
         );
-      const result = await work(transaction);
+      const result = await work?.(transaction);
       await this.#change(transaction, sql, name, scheduled, new Date(), outcome);
       return result;
     });

@@ -11,6 +11,7 @@ import {
 import { CronRuns, FencedCron, type CronRun } from '../../lib/schedule/index.ts';
 import { Gate } from '../nest/support/critical-section.ts';
 import { Recorder } from '../nest/support/recorder.ts';
+import { eventually } from '../support/eventually.ts';
 import { pass, settled, short, useFleet } from './support/fleet.ts';
 
 const MINUTE_MS = 60_000;
@@ -151,6 +152,29 @@ describe('a job under @FencedCron', () => {
       { scheduled: '11:10', host: 'here' },
     ]);
     database.close();
+  });
+
+  it('is done where the end of its run was committed, and the answer to that was lost', async () => {
+    const { database, fence } = fleet().connect();
+    const logger = new Recorder();
+    const reports = (await fleet().start([Reports], { fence }, logger)).get(Reports);
+    reports.gate = new Gate();
+    await pass(MINUTE_MS);
+    const exec = database.exec.bind(database);
+    let isLost = false;
+    database.exec = (sql) => {
+      exec(sql);
+      if (isLost || sql !== 'COMMIT') return;
+      isLost = true;
+      throw new Error('the connection was lost');
+    };
+    reports.gate.open();
+    // It tries again a second later, which no test moves.
+    await eventually(async () => expect(fleet().told).toContain('ended 11:00'));
+    await settled();
+    expect(isLost).toBe(true);
+    expect((await ledger())[1]).toMatchObject({ attempt: 1, outcome: 'done' });
+    expect(logger.lines.filter((line) => line.startsWith('error'))).toEqual([]);
   });
 
   it('says so when it fails, and is not begun again for that', async () => {
