@@ -140,7 +140,7 @@ function inRuns(
     if (!host || !runner) return locked.apply(this, args);
     const { name, where } = job;
     if (!(args[0] instanceof CronRun))
-      args[0] = new CronRun(name, nowByHand(), {
+      args[0] = new CronRun(name, nowByHand(host), {
         host,
         ledger: ledgerOf(host),
         where,
@@ -170,10 +170,20 @@ function inRuns(
   };
 }
 
-/** The time of a run by hand: never on the second, which is for the times of expressions. */
-function nowByHand(): Date {
+/** The latest run by hand in each application: when it was called, and the time that it has. */
+const latestByHand = new WeakMap<LockHost, readonly [calledMs: number, timeMs: number]>();
+
+/**
+ * The time of a run by hand, by which the ledger knows it: no two calls have the same, and none is on the second, which is for the times of
+ * expressions. After a clock was set back it is the right one again.
+ */
+function nowByHand(host: LockHost): Date {
   const nowMs = Date.now();
-  return new Date(nowMs % 1_000 === 0 ? nowMs + 1 : nowMs);
+  const [calledMs, timeMs] = latestByHand.get(host) ?? [nowMs, 0];
+  const nextMs = calledMs > nowMs ? nowMs : Math.max(nowMs, timeMs + 1);
+  const ownMs = nextMs % 1_000 === 0 ? nextMs + 1 : nextMs;
+  latestByHand.set(host, [nowMs, ownMs]);
+  return new Date(ownMs);
 }
 
 /** Starts the jobs of a class when Nest starts the application, and stops them when it shuts down, around the hooks of the class. */
