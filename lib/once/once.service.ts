@@ -142,13 +142,28 @@ export class OnceService<Transaction = any> {
     const { key } = call;
     checkKey(key);
     const fingerprint = fingerprintOf(call.payload);
-    const stored =
-      (await this.#table.find(key)) ??
-      (await this.#locks.withLock(key, (lock) => this.#runFirst(call, fingerprint, lock), section));
+    const stored = (await this.#table.find(key)) ?? (await this.#first(call, fingerprint, section));
     if (stored.fingerprint !== fingerprint) throw new OnceConflictError(key);
     const { result, error } = JSON.parse(stored.answer) as KeptAnswer;
     if (error) throw new HttpException(error.response, error.status);
     return result;
+  }
+
+  /** Runs the first call, or gives the answer of the newer one that has taken its place. */
+  async #first(
+    call: OnceCall,
+    fingerprint: string,
+    section: SectionOptions,
+  ): Promise<StoredAnswer> {
+    try {
+      const work = (lock: Lock) => this.#runFirst(call, fingerprint, lock);
+      return await this.#locks.withLock(call.key, work, section);
+    } catch (error) {
+      const isReplaced = isRedlockError(error) && /STALE_TOKEN|LOCK_LOST/.test(error.code);
+      const newer = isReplaced && (await this.#table.find(call.key).catch(() => undefined));
+      if (newer) return newer;
+      throw error;
+    }
   }
 
   async #runFirst(call: OnceCall, fingerprint: string, lock: Lock): Promise<StoredAnswer> {
@@ -178,9 +193,6 @@ export class OnceService<Transaction = any> {
         // The work has this error all the same where it can't be kept.
         await answering(() => errorJson(error)).catch(() => undefined);
       }
-      const isRefused = isRedlockError(error) && error.code === 'STALE_TOKEN';
-      const newer = isRefused && (await table.find(key));
-      if (newer) return newer;
       throw error;
     }
   }

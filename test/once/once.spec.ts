@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import { randomUUID } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { HttpException, Injectable } from '@nestjs/common';
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { LockService } from '../../lib/index.ts';
 import { Once, OnceService, OnceTransaction, onceTransaction } from '../../lib/once/index.ts';
 import { createMemoryNodes, occupy, type MemoryLockNode } from '../../lib/testing/index.ts';
@@ -221,34 +221,50 @@ describe.each(KINDS)('work that is done once, in %s', (kind) => {
     expect(runs()).toBe(1);
   });
 
-  it('writes nothing of a first run that was frozen before its transaction, which gets the answer of the newer one', async () => {
-    const frozen = await start(database);
-    const newer = await start(database, frozen.nodes);
-    const order = newOrder();
-    const [began, goOn] = [new Gate(), new Gate()];
-    const run = ({ once }: typeof frozen, before?: () => Promise<void>) =>
-      once.run({
-        key: `pay:${order.id}`,
-        payload: order,
-        before,
-        work: async (tx) => {
-          const effect = randomUUID();
-          await writeEffect(database, `pay:${order.id}`, effect, tx);
-          return effect;
-        },
-      });
-    const late = run(frozen, () => {
-      began.open();
-      return goOn.opened;
-    });
-    await began.opened;
-    // Its lock expires.
-    await (await occupy(frozen.nodes, `pay:${order.id}`, { takeOver: true })).release();
-    const answer = await run(newer);
-    goOn.open();
-    expect(await late).toBe(answer);
-    expect(await effectsFor(order)).toEqual([answer]);
-  });
+  it.each(['claim', 'transaction'] as const)(
+    'writes nothing of a first run that was frozen before its %s, which gets the answer of the newer one',
+    async (place) => {
+      const frozen = await start(database);
+      const newer = await start(database, frozen.nodes);
+      const order = newOrder();
+      const [began, goOn] = [new Gate(), new Gate()];
+      const run = ({ once }: typeof frozen, before: () => unknown = () => undefined) =>
+        once.run({
+          key: `pay:${order.id}`,
+          payload: order,
+          before,
+          work: async (tx) => {
+            const effect = randomUUID();
+            await writeEffect(database, `pay:${order.id}`, effect, tx);
+            return effect;
+          },
+        });
+      /** Its lock expires meanwhile, and it finds out. */
+      const freeze = async () => {
+        began.open();
+        await goOn.opened;
+        await frozen.locks
+          .current()!
+          .extend()
+          .catch(() => undefined);
+      };
+      const claiming = jest.spyOn(database.fence, 'claim');
+      if (place === 'claim')
+        claiming.mockImplementationOnce(async (token) => {
+          claiming.mockRestore();
+          await freeze();
+          await database.fence.claim(token);
+        });
+      const late = run(frozen, place === 'transaction' ? freeze : undefined);
+      await began.opened;
+      await (await occupy(frozen.nodes, `pay:${order.id}`, { takeOver: true })).release();
+      const answer = await run(newer);
+      goOn.open();
+      expect(await late).toBe(answer);
+      expect(await effectsFor(order)).toEqual([answer]);
+      claiming.mockRestore();
+    },
+  );
 
   it('runs nothing beside a first run that was frozen in its transaction, and that commits', async () => {
     const frozen = await start(database);
