@@ -210,6 +210,7 @@ VALUES ($1, $2, $3, ${end}, ${attempt}, ${BigInt(token.value)}, $4)`;
           `The run of '${name}' has ended already (${own?.outcome}), so nothing was written. Call run.commit once, and await it: it ends the run.`,
         );
       const result = await work?.(transaction);
+      if (work) await this.#table.checkOpen(transaction);
       await this.#change(transaction, sql, name, scheduled, new Date(), outcome);
       return result;
     });

@@ -35,4 +35,29 @@ describe('work is done once over', () => {
       await close();
     }
   });
+
+  it.each(EACH_CLIENT)(
+    '%s on %s, keeps no answer of work that rolled back by itself',
+    async (name, on) => {
+      const { fence, run, execute, close } = await openClient(name, on);
+      try {
+        for (const sql of [fence.ddl(), onceDdl(fence)])
+          await run(async (transaction) => execute(transaction, sql));
+        const once = (await startModule({ providers: [OnceService] }, { fence })).get(OnceService);
+        const call = (work: (tx: unknown) => unknown) =>
+          once.run({ key: `${name} rolls back`, payload: name, work });
+        const rolledBack = call(async (tx) => {
+          await execute(tx, 'ROLLBACK');
+          return 'no effect';
+        });
+        // Knex says instead that it can't roll back what SQLite has rolled back.
+        await expect(rolledBack).rejects.toMatchObject({
+          code: expect.stringMatching(name === 'Knex' ? /FENCED|SQLITE_ERROR/ : /FENCED/),
+        });
+        expect(await call(() => 'effect')).toBe('effect');
+      } finally {
+        await close();
+      }
+    },
+  );
 });

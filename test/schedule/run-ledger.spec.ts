@@ -47,6 +47,9 @@ describe('the ledger of runs', () => {
         );
         await expect(failing).rejects.toThrow('no paper');
         expect(await ledger.isSettled(run)).toBe(false);
+        const ending = ledger.end(run, second, 'done', (tx) => execute(tx, 'ROLLBACK'));
+        await expect(ending).rejects.toBeDefined();
+        expect(await ledger.isSettled(run)).toBe(false);
         await ledger.end(run, second, 'done', () => undefined);
         expect(await ledger.isSettled(run)).toBe(true);
         const again = ledger.end(run, second, 'done', () => 'written');

@@ -4,6 +4,7 @@ import { hasMethods, refuseClient } from '../fence-arguments.ts';
 import type { IsolationLevel } from '../fence.ts';
 import { outsideWork } from '../fence-context.ts';
 import { outsideTransaction, refuseEnded } from '../sql/advance-fence.ts';
+import { FAILS_OUTSIDE } from '../sql/postgres-sql.ts';
 import type { CommitCheck, SqlExecutor, SqlRow } from '../sql/sql-executor.ts';
 import { isUsedUp, warnOfWait } from './watch-pool.ts';
 
@@ -109,8 +110,7 @@ export async function isInPostgresTransaction(client: PostgresClient): Promise<b
   const status = client.getTransactionStatus?.();
   if (status === 'T' || status === 'E') return true;
   try {
-    // This fails outside of a transaction, and costs nothing inside: every query takes this lock.
-    await client.query('LOCK TABLE pg_catalog.pg_class IN ACCESS SHARE MODE');
+    await client.query(FAILS_OUTSIDE);
     return true;
   } catch (error) {
     if ((error as { code?: unknown }).code === '25P01') return false;

@@ -65,7 +65,7 @@ export function outsideTransaction(claims: readonly FenceClaim[]): FencedUsageEr
 }
 
 /** The work in a transaction of the fence has ended it. @param cause what found that */
-export function endedTransaction(cause?: unknown): FencedUsageError {
+function endedTransaction(cause: unknown): FencedUsageError {
   const why = isAbortedTransactionError(cause)
     ? 'PostgreSQL rolled the transaction back: one of its statements had failed and the error was swallowed. Nothing was written. Let errors of statements end the transaction, or use savepoints.'
     : 'The transaction had ended before its commit: its work ran COMMIT or ROLLBACK, one of its statements commits or rolls back by itself, such as CREATE TABLE on MySQL or INSERT OR ROLLBACK on SQLite, or failed with a deadlock and the error was swallowed. What it wrote outside the transaction was not fenced. Leave the transaction to the fence, and let errors of statements end it.';

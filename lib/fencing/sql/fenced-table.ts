@@ -1,7 +1,8 @@
 import { FencedUsageError, RedlockConfigError } from '../../core/errors.ts';
 import type { Fence } from '../fence.ts';
-import { endedTransaction, refuseEnded } from './advance-fence.ts';
+import { refuseEnded } from './advance-fence.ts';
 import { FENCE_SQL } from './dialect.ts';
+import { FAILS_OUTSIDE } from './postgres-sql.ts';
 import { pruneRows } from './prune-fence.ts';
 import { isMissingTableError } from './sql-error.ts';
 import { send, type SqlDialect, type SqlRow } from './sql-executor.ts';
@@ -70,14 +71,10 @@ export class FencedTable {
   /** @throws FencedUsageError when the work in a transaction of the fence has ended it, so that a statement would stand alone */
   async checkOpen(transaction: unknown): Promise<void> {
     const { mark } = FENCE_SQL[this.dialect];
-    const { adapter } = this.#fence.parts;
-    if (mark === undefined) {
-      if (await adapter.isTransaction(transaction)) return;
-      throw endedTransaction();
-    }
+    // The database is asked, since an ORM does not know what a statement of the work did.
+    const statements = mark === undefined ? [FAILS_OUTSIDE] : [`RELEASE ${mark}`, mark];
     try {
-      await this.within(transaction, `RELEASE ${mark}`, []);
-      await this.within(transaction, mark, []);
+      for (const sql of statements) await this.within(transaction, sql, []);
     } catch (error) {
       refuseEnded(error);
     }

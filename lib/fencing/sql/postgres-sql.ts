@@ -6,6 +6,9 @@ export const POISON_PREFIX = 'redlock:stale:';
 /** The mark in the error by which PostgreSQL refuses to commit another transaction than that of the advance. */
 export const ENDED = 'redlock:ended';
 
+/** It fails outside of a transaction, and costs nothing inside: every query takes this lock. */
+export const FAILS_OUTSIDE = 'LOCK TABLE pg_catalog.pg_class IN ACCESS SHARE MODE';
+
 /**
  * The number in a text, or the error 22P02. It is no cast, as a database can have its own from text to bigint, and that may be
  * lenient. A function that is called by its schema can't be replaced either.

@@ -83,11 +83,11 @@ export function isAbortedTransactionError(error: unknown): boolean {
   return hasCode(sqlErrorFacts(error), /^25P02$/);
 }
 
-/** Whether the check of the mark found another transaction than the one it was set in, or none. */
+/** Whether a check found another transaction than that of the advance, or none. */
 export function isEndedTransactionError(error: unknown): boolean {
   const facts = sqlErrorFacts(error);
   return (
-    hasCode(facts, /^(1305|ER_SP_DOES_NOT_EXIST)$/) ||
+    hasCode(facts, /^(1305|ER_SP_DOES_NOT_EXIST|25P01)$/) ||
     (hasCode(facts, /^22P02$/) && hasMessage(facts, new RegExp(ENDED))) ||
     hasMessage(facts, /no such savepoint: redlock_fence/)
   );
