@@ -1,4 +1,5 @@
 import { FencedUsageError } from '../core/errors.ts';
+import { FIRST_TIME } from '../fencing/fence-claim.ts';
 import type { Fence, FenceToken } from '../fencing/fence.ts';
 import { FencedTable } from '../fencing/sql/fenced-table.ts';
 import type { SqlDialect } from '../fencing/sql/sql-executor.ts';
@@ -182,7 +183,11 @@ WHERE name = $1 AND scheduled > $2 AND scheduled LIKE '%.000Z' ORDER BY schedule
   ): Promise<void> {
     const table = this.#table.name;
     const old = `DELETE FROM ${table} WHERE name = $1 AND (scheduled = $2 OR scheduled < $3)`;
-    await this.#change(transaction, old, name, scheduled, new Date(scheduled.getTime() - KEPT_MS));
+    // The clock of this host may be ahead by years. A token that is a time is not.
+    const tokenMs =
+      Number(token.value) < Number(FIRST_TIME) ? Infinity : Number(token.value) / 1_000;
+    const oldest = new Date(Math.min(scheduled.getTime(), tokenMs) - KEPT_MS);
+    await this.#change(transaction, old, name, scheduled, oldest);
     const end = attempt === 0 ? "$3, 'skipped'" : 'NULL, NULL';
     const row = `INSERT INTO ${table} (name, scheduled, started, ended, outcome, attempt, token, holder)
 VALUES ($1, $2, $3, ${end}, ${attempt}, ${BigInt(token.value)}, $4)`;

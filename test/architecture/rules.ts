@@ -58,7 +58,14 @@ const LAYERS: Readonly<Record<string, Layer>> = {
   once: { files: ['core/', 'fencing/', 'locks/', 'nest/'], packages: ['node:', ...NEST_PACKAGES] },
   // Methods under locks, whose runs are rows beside a fence.
   schedule: {
-    files: ['core/', 'locks/', 'nest/', 'fencing/fence.ts', 'fencing/sql/'],
+    files: [
+      'core/',
+      'locks/',
+      'nest/',
+      'fencing/fence.ts',
+      'fencing/fence-claim.ts',
+      'fencing/sql/',
+    ],
     packages: ['node:', '@nestjs/common', ...OPTIONAL.schedule],
   },
   terminus: {

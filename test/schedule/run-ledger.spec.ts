@@ -107,6 +107,19 @@ describe('the ledger of runs', () => {
     expect(await ledger.list('other', 9)).toHaveLength(1);
   });
 
+  it('forgets nothing for a host whose clock is a year ahead', async () => {
+    const database = new Libsql(':memory:');
+    const fence = sqliteFence(database);
+    database.exec(`${fence.ddl()} ${cronDdl(fence)}`);
+    const ledger = new RunLedger('test', fence);
+    const begin = (scheduled: Date, value: number) =>
+      ledger.begin({ name: 'job', scheduled }, createFencingToken('cron:job', value), RULES);
+    const now = +at('03:00') * 1_000;
+    await begin(at('03:00'), now);
+    await begin(new Date('2027-06-01T03:00:00Z'), now + 1);
+    expect(await ledger.list('job', 9)).toHaveLength(2);
+  });
+
   it('is refused without a fence in an SQL database', () => {
     expect(() => cronDdl(undefined)).toThrow(/cronDdl.*needs a fence in an SQL database/s);
   });
