@@ -40,7 +40,6 @@ export function ledgerOf(host: LockHost): RunLedger | undefined {
 /** A job from the start of the application to its shutdown. It looks which run is due, at each scheduled time and now and then. */
 export class ScheduledJob {
   readonly #ledger: RunLedger | undefined;
-  /** By the monotonic clock: the other one may have been set since. */
   readonly #startedMs = performance.now();
   /** The time of the last run of which nothing more will become here. */
   #settledMs: number | undefined;
@@ -55,7 +54,6 @@ export class ScheduledJob {
     private readonly call: Call,
   ) {
     this.#ledger = ledgerOf(host);
-    if (job.missed === 'skip') this.#settledMs = job.times.latest(Date.now());
     void this.#look();
   }
 
@@ -89,6 +87,7 @@ export class ScheduledJob {
     const { name, times, missed, catchUpMs } = this.job;
     const latestMs = times.latest(nowMs, this.#settledMs);
     if (latestMs === undefined || latestMs === this.#settledMs) return [];
+    if (missed === 'skip' && this.#isBeforeStart(latestMs, nowMs)) return [];
     // The clock was set back: the ledger knows what has run of the time that comes again.
     if (latestMs < Number(this.#settledMs)) this.#settledMs = undefined;
     // Later another host may have run it, and its lock may be over.
@@ -115,10 +114,15 @@ export class ScheduledJob {
     return isOver || run.isSettled || !this.#ledger || missed === 'skip';
   }
 
+  /** How long this process has been there is known by the monotonic clock: the other one may have been set since. */
+  #isBeforeStart(scheduledMs: number, nowMs: number): boolean {
+    return scheduledMs < nowMs - (performance.now() - this.#startedMs);
+  }
+
   #planOf(scheduledMs: number): RunPlan {
     const { where, times, missed, catchUpMs } = this.job;
     const nowMs = Date.now();
-    const isBeforeStart = scheduledMs < nowMs - (performance.now() - this.#startedMs);
+    const isBeforeStart = this.#isBeforeStart(scheduledMs, nowMs);
     const oldestMs = nowMs - catchUpMs;
     return {
       host: this.host,

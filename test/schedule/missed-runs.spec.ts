@@ -182,6 +182,13 @@ describe('runs that were missed', () => {
     expect(fleet().told[0]).toBe('missed 11:10 11:20 11:30, runs');
   });
 
+  it("are not run with missed: 'skip' where the clock is set back after the start", async () => {
+    const { reports } = await awayFor(34, { missed: 'skip' });
+    jest.setSystemTime(Date.now() - 8 * MINUTE_MS);
+    await pass(2 * MINUTE_MS);
+    expect(timesOf(reports)).toEqual([[]]);
+  });
+
   it('are skipped, and said, when they are older than catchUp', async () => {
     const { reports, module, logger } = await awayFor(34, { catchUp: '4m' });
     expect(timesOf(reports)).toEqual([[]]);
