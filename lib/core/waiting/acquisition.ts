@@ -15,7 +15,7 @@ import { budgetOf } from './budget.ts';
 import type { Call } from './call.ts';
 import type { KeyLine, Waiter } from './key-line.ts';
 import type { KeyRecord } from './keys.ts';
-import { GRACE_OF_SET_MS, type ForeignHolder } from './queue-place.ts';
+import { GRACE_OF_SET_MS } from './queue-place.ts';
 import { Replacement } from './replacement.ts';
 import { answerFor, errorFor, heldBackMs } from './verdict.ts';
 
@@ -206,14 +206,12 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
 
   protected isBlocked(record: KeyRecord, nowMs: number, isOverdue: boolean): boolean {
     if (record.lock !== undefined || record.trying !== undefined) return true;
-    if (record.foreign !== undefined) {
-      // A lease that runs is an answer. So what holds up a caller that is overdue, and has none, can only be over.
-      if (this.#untilOf(record.foreign) > nowMs && !isOverdue) return true;
-      record.forgetHolder(nowMs);
-    }
+    // A lease that runs is an answer. So what holds up a caller that is overdue, and has none, can only be over.
+    if (isOverdue) return false;
+    if (this.#heldUntilMs(record) > nowMs) return true;
     const { reserved } = record;
     // A set keeps a key from later callers only.
-    if (reserved === undefined || isOverdue) return false;
+    if (reserved === undefined) return false;
     return reserved.arrival < this.call.arrival && nowMs < reserved.untilMs;
   }
 
@@ -238,18 +236,20 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
 
   /** What blocks it wakes it when it ends, or ends at a known time. */
   protected waitFor(blocking: KeyRecord, nowMs: number): Wait {
-    const { foreign, reserved, turn, lock } = blocking;
+    const { reserved, turn, lock } = blocking;
     if (lock !== undefined && this.#replacement !== undefined)
       return { kind: 'wait', untilMs: this.#replacement.replace(lock, nowMs) };
-    if (foreign === undefined)
+    const heldUntilMs = this.#heldUntilMs(blocking);
+    if (heldUntilMs <= nowMs)
       return reserved === undefined ? UNTIL_WOKEN : { kind: 'wait', untilMs: reserved.untilMs };
     // A try ends the round of the place, also that of a call with `wait: 0`, which does not stand in line afterwards.
     if (this.#queues && turn?.place?.isSet !== true) this.shared.keys.stand(blocking, nowMs);
-    return { kind: 'wait', untilMs: this.#untilOf(foreign) };
+    return { kind: 'wait', untilMs: heldUntilMs };
   }
 
-  #untilOf({ untilMs }: ForeignHolder): number {
-    return Math.min(untilMs, this.#replacement?.lookAtMs ?? Number.POSITIVE_INFINITY);
+  #heldUntilMs({ foreign }: KeyRecord): number {
+    const lookAtMs = this.#replacement?.lookAtMs ?? Number.POSITIVE_INFINITY;
+    return Math.min(foreign?.untilMs ?? Number.NEGATIVE_INFINITY, lookAtMs);
   }
 
   #try(nowMs: number, endsAtMs: number): void {
@@ -261,6 +261,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
         throw brokenInvariant('one try at a time for a key in one process');
       record.trying = this;
       record.reserved = undefined;
+      // Not before: until then it says that the first in line waits for another process, which has to be called.
+      record.forgetHolder(nowMs);
       record.turn?.place?.end();
     }
     this.tries += 1;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { clusterFactory } from '../support/cluster.ts';
+import { clusterFactory, rejection } from '../support/cluster.ts';
 import type { Cluster, LockProcess } from '../support/cluster.ts';
 import type { RecordedNode } from '../support/recorded-node.ts';
 
@@ -51,6 +51,28 @@ describe('a place in line', () => {
     await cluster.advance(1_000);
     const releasedAtMs = cluster.nowMs;
     void lockA.release();
+    expect((await cluster.settle(granted)) - releasedAtMs).toBeLessThan(500);
+  });
+
+  it('is called after another call of its process was overdue, and then could not try', async () => {
+    const cluster = await newCluster();
+    const options = { ttl: 10_000, concurrentTries: 1 };
+    const [holder, process] = [await cluster.process(options), await cluster.process(options)];
+    // No message comes: it has to ask.
+    for (const node of process.nodes) node.listen = () => undefined;
+    const lock = await cluster.settle(holder.redlock.acquire('a'));
+    const granted = process.redlock.acquire('a', { wait: '1m' }).then(() => cluster.nowMs);
+    // The lease that was known is over, and was renewed.
+    await cluster.advance(11_000);
+    const refused = rejection(process.redlock.acquire('a', { wait: 0 }));
+    await cluster.advance(200);
+    for (const node of process.nodes) node.latencyMs = 350;
+    void process.redlock.acquire('b');
+    expect(await cluster.settle(refused)).toMatchObject({ causes: [{ reason: 'overloaded' }] });
+    for (const node of process.nodes) node.latencyMs = 2;
+    await cluster.advance(500);
+    const releasedAtMs = cluster.nowMs;
+    void lock.release();
     expect((await cluster.settle(granted)) - releasedAtMs).toBeLessThan(500);
   });
 
