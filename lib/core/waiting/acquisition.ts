@@ -162,7 +162,7 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     blocking = this.blockedBy(blocking, nowMs, isOverdue);
     if (!isHead && !isOverdue) wait = UNTIL_WOKEN;
     else if (blocking !== undefined) {
-      if (isHead) this.#moveTo(blocking, nowMs);
+      this.#moveTo(blocking, nowMs);
       wait = this.waitFor(blocking, nowMs);
     } else if (!isOverdue && this.#pausedUntilMs > nowMs)
       wait = { kind: 'wait', untilMs: this.#pausedUntilMs };
@@ -216,8 +216,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   }
 
   /**
-   * The head of a line, whose key is free, moves to the line of the key that blocks it. The wake-up that brought it here goes on to
-   * the next in the line that it leaves. Where it is first in the new line, the free key is kept for it from later arrivals.
+   * The head of a line, whose key is free, moves to the line of the key that blocks it, and so does one that is overdue: the end of a
+   * try wakes that line alone. The wake-up that brought a head here goes on to the next in the line that it leaves. Where it is first in the new line, the free key is kept for it from later arrivals.
    */
   #moveTo(blocking: KeyRecord, nowMs: number): void {
     const left = this.#standsAt;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { LockBusyError, QuorumUnavailableError } from '../../../../lib/core/errors.ts';
-import { processFactory } from '../support/cluster.ts';
+import { processFactory, rejection } from '../support/cluster.ts';
 
 const newProcess = processFactory();
 type State = 'free' | 'held' | 'dead';
@@ -71,6 +71,24 @@ describe('busy', () => {
     for (const server of cluster.servers) server.freeze();
     expect(await cluster.failure(behind)).toMatchObject({ code: 'LOCK_BUSY' });
     await cluster.settle(first);
+  });
+
+  it('is a set that stood in line for one key, and could not try before another call gave up its try for another key', async () => {
+    const { cluster, redlock, nodes } = await newProcess({ ttl: 10_000 });
+    cluster.occupy('b', [0, 1, 2], 1_000);
+    void redlock.acquire('b', { wait: '1m' }).catch(() => undefined);
+    await cluster.advance(100);
+    // The lease is renewed: what is known of it is no answer for who comes later.
+    cluster.occupy('b', [0, 1, 2], 60_000);
+    await cluster.advance(2_000);
+    const set = rejection(redlock.acquire(['a', 'b'], { wait: 0 }));
+    const controller = new AbortController();
+    for (const node of nodes) node.freeze();
+    void redlock.acquire('a', { signal: controller.signal }).catch(() => undefined);
+    await cluster.advance(300);
+    controller.abort();
+    for (const node of nodes) node.resume();
+    expect(await cluster.settle(set)).toMatchObject({ code: 'LOCK_BUSY' });
   });
 
   it("says how long the holder's lease still runs on a quorum, here or elsewhere", async () => {
