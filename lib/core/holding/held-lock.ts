@@ -73,8 +73,7 @@ export class HeldLock implements KeyLock {
 
   get occupiedMs(): number {
     if (this.#state === 'over') return 0;
-    const keptUntilMs = this.#state === 'timed' ? this.#timer!.dueMs : Number.POSITIVE_INFINITY;
-    const untilMs = Math.min(this.#lease.validUntilMs, keptUntilMs);
+    const untilMs = this.#state === 'timed' ? this.#timer!.dueMs : this.#lease.validUntilMs;
     return Math.max(0, untilMs - this.#shared.nodes.clock.nowMs);
   }
 
@@ -163,10 +162,8 @@ export class HeldLock implements KeyLock {
     const isTimeLeft = reason !== 'taken' && reason !== 'closed';
     const keepMs = isTimeLeft ? this.#lease.validUntilMs - nowMs : 0;
     const mustKeepMs = wasGiven ? this.grant.startedAtMs + settings.minHoldMs - nowMs : 0;
-    if (keepMs > 0) {
-      this.#keepFor(keepMs);
-      this.#lease.stopWatching();
-    } else if (reason === 'closed' && mustKeepMs > 0) {
+    if (keepMs > 0) this.#keepFor(keepMs);
+    else if (reason === 'closed' && mustKeepMs > 0) {
       this.#expireIn(mustKeepMs);
       this.#free(false);
     } else this.#free(true);
@@ -204,7 +201,8 @@ export class HeldLock implements KeyLock {
   }
 
   #keepFor(keepMs: number): void {
-    this.#lease.stopExtending();
+    // It ends with its timer: where its ttl is no longer than `minHold`, the validity is over before the nodes give it up.
+    this.#lease.stopWatching();
     this.#state = 'timed';
     this.#setTimer(Math.ceil(keepMs), () => this.#free(true));
   }

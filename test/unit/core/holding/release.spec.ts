@@ -93,6 +93,15 @@ describe('minHold', () => {
     },
   );
 
+  it('keeps the lock from callers of its own process, too, until the nodes give it up, where it is as long as the ttl', async () => {
+    const { cluster, redlock, node } = await newProcess({ minHold: '1m', maxTtl: '1m' });
+    const startedAtMs = cluster.nowMs;
+    await cluster.settle(redlock.withLock('a', () => 'quick'));
+    await cluster.settle(redlock.acquire('a', { wait: '2m' }));
+    expect(cluster.nowMs - startedAtMs).toBeLessThan(60_020);
+    expect(node.asked('acquire')).toHaveLength(2);
+  });
+
   it('delays nothing when the work took longer', async () => {
     const { cluster, redlock } = await newProcess({ minHold: '1s' });
     const lock = await cluster.settle(redlock.acquire('a'));
