@@ -117,12 +117,15 @@ export class QueuePlace extends Deadline {
   onDeadline(): void {
     const isCalled = this.#state === 'named' || this.#state === 'asking';
     if (isCalled && this.#call(this.#state === 'named')) return;
-    if (this.hasTurn) {
-      // Callers that did not try go behind the others, or a set would keep a key until its other keys are free.
-      this.#ticket = 0;
-      this.#tickets.clear();
-    }
-    this.stand(this.#nodes.clock.nowMs);
+    const { alarms, clock } = this.#nodes;
+    if (!this.hasTurn) return this.stand(clock.nowMs);
+    // Callers that did not try, such as a set whose other key is in use, come back later, and behind the others. A set that came back
+    // at once would be named again at once where nobody else waits, and keep a free key from calls that don't wait.
+    this.#ticket = 0;
+    this.#tickets.clear();
+    this.#keptBy.clear();
+    this.#state = 'behind';
+    alarms.set(this, POLL_MS, clock.nowMs);
   }
 
   /** Ends a round, for a try or for good: later answers count no more. */

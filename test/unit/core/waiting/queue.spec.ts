@@ -126,6 +126,28 @@ describe('a turn for a process in which nobody waits any more', () => {
   });
 });
 
+describe('a turn that nobody takes', () => {
+  it('does not come again at once: calls with wait: 0 have a free key beside a set that waits for another one', async () => {
+    const cluster = await newCluster();
+    const [holder, set, hasty] = [
+      await cluster.process({ ttl: 60_000 }),
+      await cluster.process({ wait: '1m' }),
+      await cluster.process(),
+    ];
+    await cluster.settle(holder.redlock.acquire('b'));
+    void set.redlock.acquire(['a', 'b']).catch(() => undefined);
+    await cluster.advance(1_000);
+    const taken: boolean[] = [];
+    for (let call = 0; call < 50; call += 1) {
+      const lock = await cluster.settle(hasty.redlock.tryAcquire('a'));
+      taken.push(lock !== null);
+      await cluster.settle(lock?.release() ?? Promise.resolve());
+      await cluster.advance(37);
+    }
+    expect(taken.filter(Boolean).length).toBeGreaterThan(40);
+  });
+});
+
 describe('the look after a turn that nobody takes', () => {
   it('is not put off by an answer of before that turn', async () => {
     const cluster = await newCluster(1);
