@@ -66,8 +66,8 @@ export class KeyRecord implements QueuedKey {
     this.line?.first?.wake(fromMs);
   }
 
-  /** Ends a row in which nobody here tries: `waiter`, the one caller that could, waits for something else. */
-  yieldRow(waiter: Waiter): void {
+  /** Ends a row in which nobody here tries: `waiter`, the one caller that could, waits for something else, or there is none. */
+  yieldRow(waiter?: Waiter): void {
     const isIdle = this.lock === undefined && this.trying === undefined;
     const isNext = (this.line?.first ?? waiter) === waiter;
     if (isIdle && isNext && this.turn?.isInRow) this.turn.passOn();
@@ -117,6 +117,8 @@ export class Keys implements LockedKeys {
       record.foreign = undefined;
       if (lock === undefined) turn?.passOn();
     }
+    // The next caller of a row may have given up, and a set that waits for another key goes on to use the record.
+    record.yieldRow();
     if (record.uses === 0) this.#records.delete(record.key);
   }
 

@@ -204,6 +204,30 @@ describe('a row of grants in one process', () => {
   });
 });
 
+describe('a row of grants whose next caller gives up', () => {
+  it('is over, also where a set of its process goes on to wait for another key', async () => {
+    const cluster = await newCluster();
+    const [row, other, waiting] = [
+      await cluster.process({ wait: '1m' }),
+      await cluster.process({ ttl: 60_000 }),
+      await cluster.process({ wait: '1m' }),
+    ];
+    await cluster.settle(other.redlock.acquire('b'));
+    void row.redlock.acquire('b').catch(() => undefined);
+    await cluster.advance(10);
+    void row.redlock.acquire(['a', 'b']).catch(() => undefined);
+    const lock = await cluster.settle(row.redlock.acquire('a'));
+    const controller = new AbortController();
+    void row.redlock.acquire('a', { signal: controller.signal }).catch(() => undefined);
+    const granted = waiting.redlock.acquire('a').then(() => cluster.nowMs);
+    await cluster.advance(10);
+    const releasedAtMs = cluster.nowMs;
+    void lock.release();
+    controller.abort();
+    expect((await cluster.settle(granted)) - releasedAtMs).toBeLessThan(GRACE_MS);
+  });
+});
+
 describe('servers in quarantine', () => {
   it('give nobody a turn, since they do not vote, and sets do not exchange turns again and again', async () => {
     const cluster = await newCluster(5);
