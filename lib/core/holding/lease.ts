@@ -81,7 +81,10 @@ export class Lease extends Deadline {
       return this.#lock.lost('taken', causes);
     }
     if (!this.#keeps || this.#ended || this.#nextExtensionMs === Number.POSITIVE_INFINITY) return;
-    this.#nextExtensionMs = this.#nodes.clock.nowMs;
+    const { nowMs } = this.#nodes.clock;
+    // What is due already would be put off by each of many messages.
+    if (this.#nextExtensionMs <= nowMs) return;
+    this.#nextExtensionMs = nowMs;
     this.#arm();
   }
 

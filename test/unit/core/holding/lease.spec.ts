@@ -57,6 +57,20 @@ describe('an extension', () => {
     expect([lock.isHeld, Math.min(...gapsOf(extensionTimes())) >= 150]).toEqual([true, true]);
   });
 
+  it('is not put off by messages that the lock may be lost, however many come', async () => {
+    const { cluster, redlock, lock, extensionTimes } = await holding();
+    // It listens from now on.
+    await cluster.settle(redlock.withLock('b', () => undefined, { onBusy: 'replace' }));
+    await cluster.advance(20);
+    const channel = `lock:#turns:${lock.token.holder.slice(0, 8)}`;
+    const before = extensionTimes().length;
+    for (let messages = 0; messages < 200; messages += 1) {
+      cluster.servers[0]!.call('PUBLISH', channel, '-1 lock:a');
+      await cluster.advance(0.5);
+    }
+    expect(extensionTimes().length).toBeGreaterThan(before);
+  });
+
   it('can be turned off: then the lock ends after one ttl, which a signal that is read later says, too', async () => {
     const { cluster, lock, extensionTimes } = await holding({ extend: false });
     await cluster.advance(2_900);
