@@ -119,8 +119,9 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
       if (cancelled !== undefined) throw cancelled.error;
       const { roundTripMs } = nodes.quorum;
       const budget = budgetOf(this.arrivedAtMs, settings, roundTripMs);
-      // When a try would end that begins now. The first one is made however little time is left.
-      const triedAtMs = this.tries === 0 ? nowMs : nowMs + roundTripMs;
+      // When a try would end that begins now. The first one for each slot is made however little time is left.
+      const firstTries = this.isForOneOf ? this.records.length : 1;
+      const triedAtMs = this.tries < firstTries ? nowMs : nowMs + roundTripMs;
       const isLate = triedAtMs >= Math.min(budget.waitUntilMs, budget.tryByMs);
       const isOwed = isLate && answerFor(nodes, this, nowMs) === undefined;
       const isHeldBack = isOwed && nowMs > this.arrivedAtMs;
@@ -216,8 +217,9 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
   }
 
   /**
-   * The head of a line, whose key is free, moves to the line of the key that blocks it, and so does one that is overdue: the end of a
-   * try wakes that line alone. The wake-up that brought a head here goes on to the next in the line that it leaves. Where it is first in the new line, the free key is kept for it from later arrivals.
+   * The head of a line moves to the line of the key that blocks it, and so does any caller that is overdue: the end of a try wakes that
+   * line alone. A head hands its wake-up on to the next in its old line. Where it is first in the new one, the free key is kept for it
+   * from later arrivals.
    */
   #moveTo(blocking: KeyRecord, nowMs: number): void {
     const left = this.#standsAt;
@@ -384,10 +386,8 @@ export class Acquisition extends Deadline implements Waiter, Candidate, AttemptL
     const { keys, admission, nodes } = this.shared;
     this.#state = 'done';
     nodes.answers.cancel(this);
-    if (this.line !== undefined) {
-      admission.withdraw(this);
-      this.line.leave(this);
-    }
+    admission.withdraw(this);
+    this.line?.leave(this);
     for (const record of this.records) {
       if (record.reserved?.arrival === this.call.arrival) {
         record.reserved = undefined;

@@ -47,6 +47,26 @@ describe('a key with permits', () => {
     }
   });
 
+  it('is free to a call with wait: 0 as long as one slot is, also where answers were slow before', async () => {
+    const cluster = await newCluster();
+    const options = { ttl: 1_000, nodeTimeout: 50 };
+    const [holder, other] = [await cluster.process(options), await cluster.process(options)];
+    const locks = await takeAll(cluster, holder, 2);
+    await cluster.settle(locks[0]!.release());
+    const answering = async (latencyMs: number) => {
+      for (const node of other.nodes) node.latencyMs = latencyMs;
+      const lock = await cluster.settle(other.redlock.acquire('b'));
+      await cluster.settle(lock.release());
+    };
+    for (let calls = 0; calls < 10; calls += 1) {
+      for (let slow = 0; slow < 10; slow += 1) await answering(48);
+      for (const node of other.nodes) node.latencyMs = 18;
+      const taken = await cluster.settle(other.redlock.tryAcquire('api', { permits: 2 }));
+      expect(taken?.slot).toBe(locks[0]!.slot);
+      await cluster.settle(taken!.release());
+    }
+  });
+
   it('costs one round trip where nobody else wants it, from a random slot on', async () => {
     const cluster = await newCluster();
     const { redlock, nodes } = await cluster.process();
