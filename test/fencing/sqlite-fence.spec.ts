@@ -1,9 +1,46 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { expect, it } from '@jest/globals';
+import { sqliteFence } from '../../lib/fencing/index.ts';
 import { isLastingError, isRetryableSqlError } from '../../lib/fencing/sql/sql-error.ts';
+import { createFencingToken } from '../../lib/testing/index.ts';
+import { sqliteOrms } from './support/clients.ts';
 import { SQLITE_DRIVERS } from './support/sqlite-drivers.ts';
 import { itKeepsSqlitePromises } from './support/sqlite-promises.ts';
 
 for (const [name, Driver] of Object.entries(SQLITE_DRIVERS)) itKeepsSqlitePromises(name, Driver);
+
+const Driver = SQLITE_DRIVERS.libsql!;
+it.each(Object.entries(sqliteOrms(Driver)))(
+  '%s has rolled back, and goes on, when the file was busy at the commit',
+  async (_name, open) => {
+    const folder = mkdtempSync(join(tmpdir(), 'fenced-lock-busy-'));
+    const file = join(folder, 'data.db');
+    const reader = new Driver(file, { timeout: 0 });
+    reader.exec(`CREATE TABLE note (text TEXT); ${sqliteFence(reader).ddl()}`);
+    const client = await open(file);
+    try {
+      await client.run(async (tx) => client.execute(tx, 'PRAGMA busy_timeout = 1'));
+      const write = (value: number) =>
+        client.fence.transaction(
+          createFencingToken('seat', value),
+          async (tx) => void (await client.execute(tx, `INSERT INTO note VALUES ('${value}')`)),
+          { attempts: 1 },
+        );
+      reader.exec('BEGIN; SELECT * FROM note');
+      await expect(write(1)).rejects.toThrow(/database is locked/);
+      reader.exec('COMMIT');
+      await write(2);
+      const notes = reader.prepare('SELECT text FROM note').all();
+      expect(notes.map(({ text }) => text)).toEqual(['2']);
+    } finally {
+      await client.close();
+      reader.close();
+      rmSync(folder, { recursive: true });
+    }
+  },
+);
 
 it.each([
   [{ code: 'ERR_SQLITE_ERROR', errcode: 5 }, 'may run again'],

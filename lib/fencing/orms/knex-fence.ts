@@ -13,6 +13,7 @@ export interface KnexTransaction {
 /** The part of Knex that the fence uses. */
 export interface KnexInstance {
   readonly client: any;
+  raw(sql: string): any;
   transaction(work: (transaction: any) => Promise<any>, options?: any): Promise<any>;
 }
 
@@ -53,8 +54,23 @@ export function knexFence<Knex extends KnexInstance>(
       }),
       isTransaction: (transaction) =>
         transaction.isTransaction === true && transaction.isCompleted?.() !== true,
-      run: (work, isolationLevel) =>
-        knex.transaction(work, isolationLevel ? { isolationLevel } : {}),
+      run: async (work, isolationLevel) => {
+        const settings = isolationLevel ? { isolationLevel } : {};
+        if (dialect !== 'sqlite') return knex.transaction(work, settings);
+        // A COMMIT that finds the file busy leaves the transaction open, and Knex would give its connection to the next caller.
+        const connection = await knex.client.acquireConnection();
+        try {
+          return await knex.transaction(work, { ...settings, connection });
+        } catch (error) {
+          await knex
+            .raw('ROLLBACK')
+            .connection(connection)
+            .catch(() => undefined);
+          throw error;
+        } finally {
+          knex.client.releaseConnection(connection);
+        }
+      },
     },
     options,
   ) as unknown as Fence<KnexTransactionOf<Knex>>;
