@@ -11,8 +11,12 @@ export interface CallTrace {
    * parent. `acquire` and `tryAcquire` pass none.
    */
   acquired(lock: Lock, work?: () => unknown): void;
-  /** The call has ended, and with it its section. Without `acquired` and without an error, `tryAcquire` found the lock busy. */
-  ended(error?: unknown): void;
+  /**
+   * The call has ended, and with it its section. Without `acquired` and without an error it attached to another call.
+   *
+   * @param isBusy `tryAcquire` found the lock busy, which is no error
+   */
+  ended(error?: unknown, isBusy?: boolean): void;
 }
 
 /**
@@ -84,17 +88,26 @@ class SafeTrace {
 
   /** It ends with the section. */
   section<Result>(outcome: Promise<Result>): Promise<Result> {
-    const end = (error?: unknown) => this.safely((trace) => trace.ended(error));
-    void outcome.then(() => end(), end);
+    void outcome.then(
+      () => this.#end(),
+      (error: unknown) => this.#end(error),
+    );
     return outcome;
   }
 
   /** It ends when the lock is there, or refused. */
   lock<Result extends Lock | null>(outcome: Promise<Result>): Promise<Result> {
-    const acquired = (lock: Result) => {
-      if (lock !== null) this.safely((trace) => trace.acquired(lock));
-      return lock;
-    };
-    return this.section(outcome.then(acquired));
+    void outcome.then(
+      (lock) => {
+        if (lock !== null) this.safely((trace) => trace.acquired(lock));
+        this.#end(undefined, lock === null);
+      },
+      (error: unknown) => this.#end(error),
+    );
+    return outcome;
+  }
+
+  #end(error?: unknown, isBusy?: boolean): void {
+    this.safely((trace) => trace.ended(error, isBusy));
   }
 }

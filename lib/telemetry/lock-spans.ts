@@ -43,9 +43,8 @@ export class LockSpans implements CallTrace {
     else holds.set(token.holder, hold);
   }
 
-  ended(error?: unknown): void {
+  ended(error?: unknown, isBusy = typeOf(error) === 'LOCK_BUSY'): void {
     // Contention is no error of the wait. Within the work it is an error of the work.
-    const isBusy = error === undefined || typeOf(error) === 'LOCK_BUSY';
     if (isBusy && this.#attributes['lock.token'] === undefined)
       this.#span?.setAttribute('error.type', 'LOCK_BUSY');
     else if (error !== undefined) failed(this.#span, error);

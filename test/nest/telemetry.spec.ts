@@ -196,6 +196,16 @@ describe('spans', () => {
     ]);
   });
 
+  it('of calls that attach to another one say of no lock that it was busy', async () => {
+    const { locks } = await start();
+    const attach = { onBusy: 'attach' } as const;
+    const calls = [1, 2].map((each) => locks.withLock('seat:1', () => each, attach));
+    expect(await Promise.all(calls)).toEqual([1, 1]);
+    const ended = spans.getFinishedSpans();
+    expect(ended.filter(({ name }) => name === 'lock.acquire')).toHaveLength(2);
+    expect(ended.map(({ attributes }) => attributes['error.type'])).not.toContain('LOCK_BUSY');
+  });
+
   it('of acquire end with the grant, and with the release or the loss; what is between is a child of the caller', async () => {
     const { locks, nodes } = await start();
     await request(async () => {
