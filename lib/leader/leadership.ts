@@ -62,10 +62,12 @@ export class Leadership {
     return this.#term !== undefined && this.#term.lock.isHeld && !this.#term.signal.aborted;
   }
 
-  /** Steps down, and resolves when the next one may lead. */
+  /** Steps down, and resolves when the next one may lead, and the work of the last term has ended, which may have lost its lock before. */
   async end(): Promise<void> {
     this.#stopped.abort(new RedlockClosedError([this.#caller.template]));
+    const ended = settlesIn(this.#host.shutdownTimeoutMs, this.#work);
     await this.#standing;
+    await ended;
   }
 
   async #stand(key: string): Promise<void> {

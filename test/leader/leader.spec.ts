@@ -3,10 +3,9 @@ import { setImmediate } from 'node:timers/promises';
 import { Scope, type Provider, type Type } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { LockService, type Lock, type LockEvent } from '../../lib/index.ts';
-import type { RedlockModuleOptions } from '../../lib/index.ts';
+import type { Lock, RedlockModuleOptions } from '../../lib/index.ts';
 import { isLeader, Leader, type Candidate } from '../../lib/leader/index.ts';
-import { createMemoryNodes, occupy, type MemoryLockNode } from '../../lib/testing/index.ts';
+import { createMemoryNodes } from '../../lib/testing/index.ts';
 import {
   closeAll,
   redlockInMemory,
@@ -16,66 +15,12 @@ import {
 } from '../nest/support/applications.ts';
 import { Gate } from '../nest/support/critical-section.ts';
 import { Recorder } from '../nest/support/recorder.ts';
+import { cutOff, Fleet, leads, reconnect, type Process } from './support/fleet.ts';
 
 const TTL_MS = 10_000;
 const LONG_MS = 600_000;
 const pass = (ms: number) => jest.advanceTimersByTimeAsync(ms);
 
-interface Process {
-  readonly nodes: readonly MemoryLockNode[];
-  readonly leader: Candidate;
-  readonly locks: LockService;
-  readonly terms: readonly { readonly lock: Lock; readonly signal: AbortSignal }[];
-  readonly events: readonly LockEvent[];
-  readonly close: () => Promise<void>;
-}
-
-/** The processes of a fleet over the same servers, and what happened in them in its order. */
-class Fleet {
-  readonly story: string[] = [];
-  readonly recorder = new Recorder();
-  readonly #nodes = createMemoryNodes(3);
-
-  async start(
-    name: string,
-    code: Partial<Candidate> = {},
-    options: Partial<RedlockModuleOptions> = {},
-  ): Promise<Process> {
-    const { story } = this;
-    const terms: Process['terms'][number][] = [];
-    @Leader('scheduler')
-    class Scheduler implements Candidate {
-      async onElected(lock: Lock, signal: AbortSignal): Promise<void> {
-        story.push(`${name} leads`);
-        terms.push({ lock, signal });
-        signal.addEventListener('abort', () => story.push(`${name} is told`));
-        await code.onElected?.(lock, signal);
-      }
-
-      async onDeposed(): Promise<void> {
-        story.push(`${name} is deposed`);
-        await code.onDeposed?.();
-      }
-    }
-    const nodes = createMemoryNodes(this.#nodes.map(({ server }) => server));
-    const events: LockEvent[] = [];
-    const onEvent = (event: LockEvent) => void events.push(event);
-    const module = await startModule({ providers: [Scheduler] }, { nodes, onEvent, ...options });
-    module.useLogger(this.recorder);
-    const [leader, locks] = [module.get(Scheduler), module.get(LockService)];
-    // Nodes in memory answer within microtasks.
-    await setImmediate();
-    return { nodes, leader, locks, terms, events, close: () => module.close() };
-  }
-
-  occupy() {
-    return occupy(this.#nodes, 'leader:scheduler');
-  }
-}
-
-const cutOff = ({ nodes }: Process) => nodes.forEach((node) => node.freeze());
-const reconnect = ({ nodes }: Process) => nodes.forEach((node) => node.resume());
-const leads = (processes: readonly Process[]) => processes.map(({ leader }) => isLeader(leader));
 const never = () => new Promise<never>(() => undefined);
 
 beforeEach(stopTime);
@@ -196,6 +141,20 @@ describe('of the processes of a fleet', () => {
     await pass(1);
     expect(leads([first, next])).toEqual([false, true]);
     await closing;
+  });
+
+  it('one that shuts down waits for its work also where its term has been over for long', async () => {
+    const fleet = new Fleet();
+    const gate = new Gate();
+    const old = await fleet.start('a', { onElected: () => gate.opened });
+    cutOff(old);
+    await pass(3 * TTL_MS);
+    const closing = old.close().then(() => fleet.story.push('a is closed'));
+    await pass(100);
+    gate.open();
+    await pass(TTL_MS);
+    await closing;
+    expect(fleet.story).toEqual(['a leads', 'a is told', 'a is deposed', 'a is closed']);
   });
 
   it('one is elected after an outage, however long that was', async () => {
