@@ -89,7 +89,7 @@ describe('a fence over', () => {
           level,
         );
         return {
-          store: on === 'SQLite' && name === 'TypeORM' ? inTurns(store) : store,
+          store,
           close: async () => {
             await close();
             closePlace?.();
@@ -104,19 +104,3 @@ describe('a fence over', () => {
   }
   itConforms(stores);
 });
-
-/** Runs the calls one after another: a connection of TypeORM has one transaction at a time. */
-function inTurns(store: OpenStore['store']): OpenStore['store'] {
-  let last: Promise<unknown> = Promise.resolve();
-  const turn = <Result>(run: () => Promise<Result>): Promise<Result> => {
-    const result = last.then(run);
-    last = result.catch(() => undefined);
-    return result;
-  };
-  return {
-    ...store,
-    prune: (past) => turn(async () => store.prune!(past)),
-    claim: (ticket) => turn(() => store.claim(ticket)),
-    write: (ticket, text, pause) => turn(() => store.write(ticket, text, pause)),
-  };
-}

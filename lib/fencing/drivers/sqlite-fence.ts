@@ -5,6 +5,7 @@ import { FileBusyError, isBusyFileError } from '../sql/sql-error.ts';
 import type { Fence, FenceKeys, FenceToken, SqlFenceOptions } from '../fence.ts';
 import { runSteps } from '../steps.ts';
 import type { SqlExecutor } from '../sql/sql-executor.ts';
+import { inTurn } from '../sql/in-turn.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 import { refuseSecondDriver } from '../sql/sqlite-driver.ts';
 
@@ -91,9 +92,6 @@ export interface SqliteFence<Database> extends Fence<Database> {
   advanceSync(database: Database, token: FenceToken | undefined, options?: FenceKeys): void;
 }
 
-/** By connection, a promise that resolves when its last transaction has ended, however that ended. */
-const lastTurns = new WeakMap<object, Promise<unknown>>();
-
 /**
  * The fence in an SQLite file, through `better-sqlite3` or `node:sqlite`. Transactions begin with BEGIN IMMEDIATE.
  *
@@ -146,16 +144,11 @@ export function sqliteFence<Database extends SqliteDatabase>(
             isolationLevel,
             'SQLite has only one, serializable: leave it out',
           );
-        const turn = (lastTurns.get(database) ?? Promise.resolve()).then(() => {
+        return inTurn(database, () => {
           // It comes before BEGIN, whose end would free the locks of the other driver.
           void runSteps(refuseSecondDriver(executor(database), database));
           return inBegun(database, () => work(database));
         });
-        lastTurns.set(
-          database,
-          turn.catch(() => undefined),
-        );
-        return turn;
       },
     },
     options,

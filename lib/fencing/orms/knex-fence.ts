@@ -48,6 +48,7 @@ export function knexFence<Knex extends KnexInstance>(
     {
       dialect,
       database: knex,
+      ...(knex.client.pool?.max === 1 && { onlyConnection: knex }),
       executor: (transaction) => ({
         placeholder: 'question-mark',
         query: async (sql, parameters) => resultRows(await transaction.raw(sql, [...parameters])),

@@ -1,5 +1,6 @@
 import { checkFenceArguments } from '../fence-arguments.ts';
 import type { Fence, SqlFenceOptions } from '../fence.ts';
+import { inTurn } from '../sql/in-turn.ts';
 import { dialectNamed, driverPlaceholder, resultRows } from '../sql/sql-executor.ts';
 import { SqlFence } from '../sql/sql-fence.ts';
 
@@ -51,10 +52,15 @@ export function typeormFence<DataSource extends TypeormDataSource>(
         query: async (sql, parameters) => resultRows(await manager.query(sql, [...parameters])),
       }),
       isTransaction: (manager) => manager.queryRunner?.isTransactionActive === true,
-      run: (work, isolationLevel) =>
-        isolationLevel
-          ? dataSource.transaction(isolationLevel.toUpperCase(), work)
-          : dataSource.transaction(work),
+      // On SQLite a data source has one connection, where a second transaction is a savepoint of the first.
+      ...(dialect === 'sqlite' && { onlyConnection: dataSource }),
+      run: (work, isolationLevel) => {
+        const begin = () =>
+          isolationLevel
+            ? dataSource.transaction(isolationLevel.toUpperCase(), work)
+            : dataSource.transaction(work);
+        return dialect === 'sqlite' ? inTurn(dataSource, begin) : begin();
+      },
     },
     options,
   ) as unknown as Fence<TypeormManagerOf<DataSource>>;
