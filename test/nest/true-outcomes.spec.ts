@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { Fenced, LockService, LockSignal, lockSignal } from '../../lib/index.ts';
 import { Fence, sqliteFence, type FenceToken } from '../../lib/fencing/index.ts';
 import { closeAll, closeLater, startModule, stopTime } from './support/applications.ts';
+import { Gate } from './support/critical-section.ts';
 
 const FROZEN = { ttl: 1_000, extend: false, wait: 0 } as const;
 const KEY = 'seat:1';
@@ -118,7 +119,7 @@ describe('a booking over HTTP whose holder was frozen past its lease', () => {
       return [response.status, code, response.headers.get('retry-after')];
     };
     const booked = () => database.prepare('SELECT customer FROM booking').pluck().all();
-    return { post, rival, booked };
+    return { post, rival, booked, fence, locks: module.get(LockService) };
   }
 
   it.each([
@@ -145,5 +146,26 @@ describe('a booking over HTTP whose holder was frozen past its lease', () => {
     meanwhile = rival;
     expect(await post(path)).toEqual([status, code, null]);
     expect(booked()).toEqual(['rival']);
+  });
+
+  it('is lost where its claim was rolled back, and a rival has come before it was made again', async () => {
+    const { rival, fence, locks } = await start();
+    const [claimed, gate] = [new Gate(), new Gate()];
+    const claiming = (token: FenceToken) =>
+      fence.transaction(token, async () => {
+        await fence.claim(token);
+        claimed.open();
+        await gate.opened;
+        throw new Error('own');
+      });
+    const work = ({ token }: { token: FenceToken }) => claiming(token).catch(() => 'booked');
+    const booking = locks.withLock(KEY, work, { ...FROZEN, claim: true });
+    await claimed.opened;
+    await jest.advanceTimersByTimeAsync(FROZEN.ttl);
+    const rivalling = rival();
+    await jest.advanceTimersByTimeAsync(FROZEN.ttl);
+    gate.open();
+    await expect(booking).rejects.toMatchObject({ code: 'LOCK_LOST' });
+    await rivalling;
   });
 });

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { quoteKeys, RedlockConfigError } from '../../core/errors.ts';
+import { noteAdmission } from '../../core/fencing-token.ts';
 import { valuesOf } from '../../core/options/option-names.ts';
 import {
   DEFAULT_ATTEMPTS,
@@ -126,7 +127,7 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
       try {
         return await this.attempt(call);
       } catch (error) {
-        if (call.isCovering) await this.claimAgain(claims, error);
+        if (call.isCovering) await this.claimAgain(token!, claims, error);
         throw error;
       }
     };
@@ -203,10 +204,14 @@ export class SqlFence<Transaction> implements Fence<Transaction> {
    * Makes the claims again that were rolled back with the transaction that covered them: later reads rely on them. An older holder
    * that waited for the row comes first, so earlier reads may be outdated.
    */
-  private async claimAgain(claims: readonly FenceClaim[], error: unknown): Promise<void> {
+  private async claimAgain(
+    token: FenceToken,
+    claims: readonly FenceClaim[],
+    error: unknown,
+  ): Promise<void> {
     await this.claimNow(claims).catch((failure: unknown) => {
       // A token that is stale writes no more.
-      if (isStaleTokenError(failure)) return;
+      if (isStaleTokenError(failure)) return noteAdmission(token, false);
       throw new AggregateError(
         [error, failure],
         `The claims of ${quoteKeys(claims.map(({ key }) => key))} were rolled back with the transaction around them, and could not be made again. Claim and read again.`,
