@@ -37,10 +37,11 @@ export class Turns {
   /** A PGlite tells its own process. */
   readonly #source: (() => ListeningClient) | Pglite<any> | undefined;
   readonly #listener: TurnsListener;
-  /** Whether the last proof that was asked for has come back. */
+  /** Whether the last proof that was asked for on this connection has come back. */
   #isProven = false;
   #channel = '';
   #end: (() => unknown) | undefined;
+  /** Replaces a connection of its own. */
   #over: (() => void) | undefined;
   #timer: TimerHandle;
   #isClosed = false;
@@ -63,8 +64,8 @@ export class Turns {
 
   /** Asks for another proof; where the last one has not come back, the connection is replaced. */
   proveAgain(): void {
-    if (!this.isListening) return;
-    if (!this.#isProven) return this.#over?.();
+    if (this.#over === undefined) return;
+    if (!this.#isProven) return this.#over();
     this.#isProven = false;
     // What could not be asked for proves nothing.
     this.#prove().catch(() => (this.#isProven = true));
@@ -89,12 +90,19 @@ export class Turns {
 
   async #listen(): Promise<void> {
     const source = this.#source;
+    let isOver = false;
+    const over = (): void => {
+      if (isOver) return;
+      isOver = true;
+      this.isListening = false;
+      this.#again();
+    };
     try {
-      if (typeof source === 'function') await this.#listenOn(source());
+      if (typeof source === 'function') await this.#listenOn(source(), over);
       else if (source !== undefined) await this.#listenInProcess(source);
     } catch {
       // A client that can't be made or connected is tried again; the process finds its turns by asking until then.
-      this.#again();
+      over();
     }
   }
 
@@ -109,7 +117,7 @@ export class Turns {
     else await this.#prove();
   }
 
-  async #listenOn(client: ListeningClient): Promise<void> {
+  async #listenOn(client: ListeningClient, over: () => void): Promise<void> {
     if (!hasMethods(client, ['connect', 'query', 'on', 'end'])) {
       // It would be no client the next time, either.
       this.#isClosed = true;
@@ -117,16 +125,10 @@ export class Turns {
         "The option 'listen' of postgresNode must return a new client, such as () => new Client({ connectionString }) of pg, and no promise. Without it, this process asks for its turn.";
       return process.emitWarning(needs);
     }
-    let isOver = false;
-    const over = (): void => {
-      if (isOver) return;
-      isOver = true;
-      this.isListening = false;
-      this.#again();
-    };
     this.#over = over;
+    // It has the time of a whole proof also where the network forgets it while it connects.
+    this.#isProven = true;
     this.#end = () => {
-      isOver = true;
       const ending = client.end();
       client.unref?.();
       return ending;
@@ -148,9 +150,9 @@ export class Turns {
   }
 
   #again(): void {
+    if (this.#isClosed) return;
     const { timers, random } = this.#environment;
     timers.clear(this.#timer);
-    if (this.#isClosed) return;
     const end = this.#end;
     this.#end = undefined;
     // What is left of it must not keep a connection.

@@ -31,8 +31,8 @@ const fast: Environment = {
   },
 };
 
-/** A node with an environment of its own, which listens through a stretch of network. */
-async function listening(environment: Environment) {
+/** A node with an environment of its own, which is to listen through a stretch of network. */
+async function joined(environment: Environment) {
   const url = new URL(database.url);
   const link = closing(await Link.open({ host: url.hostname, port: Number(url.port) }));
   url.port = String(link.port);
@@ -41,6 +41,11 @@ async function listening(environment: Environment) {
   const node = new PostgresLockNode(lockDatabase(database.pool), settings, environment);
   const driver = await NodeDriver.open(closing(node), { silenceLimitMs: 600_000 });
   await driver.join();
+  return { driver, link };
+}
+
+async function listening(environment: Environment) {
+  const { driver, link } = await joined(environment);
   await driver.listen('turns:bob.....');
   return { driver, link };
 }
@@ -50,6 +55,16 @@ it('a connection that the network forgot is replaced by one that hears, although
   link.forget();
   await driver.untilListening(2);
   expect(link.accepted).toBe(2);
+});
+
+it('a connection that the network forgot before it heard anything is replaced as well', async () => {
+  const { driver, link } = await joined(fast);
+  link.setMode({ kind: 'hold', direction: 'replies' });
+  driver.node.listen('turns:bob.....');
+  await eventually(() => expect(link.connections).toHaveLength(1));
+  link.forget();
+  link.setMode({ kind: 'pass' });
+  await driver.untilListening(1);
 });
 
 it('a connection that still hears is kept', async () => {
