@@ -197,8 +197,9 @@ export class PostgresLockNode implements PostgresNode {
   }
 
   async close(): Promise<void> {
-    this.#environment.timers.clear(this.#beat);
     await Promise.all([this.#turns.close(), this.#line.close()]);
+    // A join may be answered until here.
+    this.#environment.timers.clear(this.#beat);
   }
 
   /** Says again, before that is out of date, that this process is there. A failure changes nothing. */

@@ -8,7 +8,7 @@ import { lockDatabase } from '../../lib/postgres/lock-database.ts';
 import { PostgresLockNode } from '../../lib/postgres/postgres-lock-node.ts';
 import { eventually } from '../support/eventually.ts';
 import { Link } from '../support/link.ts';
-import { seededRandom } from '../support/manual-environment.ts';
+import { ManualEnvironment, seededRandom } from '../support/manual-environment.ts';
 import { ballotNow, NodeDriver } from '../support/node-driver.ts';
 import { useClosing, useRedlocks } from '../support/use-redlocks.ts';
 import { newNames, useOwnServer } from './own-server.ts';
@@ -235,6 +235,18 @@ describe('a pool', () => {
       expect(await other.acquire(names, 'another.1', ballotNow())).toMatchObject({ kind: 'held' });
     },
   );
+});
+
+describe('the end of a node', () => {
+  it('is the last of its timers, also where its join is answered meanwhile', async () => {
+    const environment = new ManualEnvironment();
+    const node = new PostgresLockNode(lockDatabase(server.pool), { name: 'ended' }, environment);
+    const driver = await NodeDriver.open(node);
+    const joined = driver.join();
+    await node.close();
+    expect(await joined).toMatchObject({ kind: 'joined' });
+    expect(environment.pendingTimers).toBe(0);
+  });
 });
 
 describe('what the database can not store', () => {
