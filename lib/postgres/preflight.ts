@@ -30,38 +30,12 @@ export async function examineDatabase(
 ): Promise<NodeFacts> {
   const own = ['lease', 'waiter', 'process'].map((name) => `${schema}redlock_${name}`);
   const [row = {}] = await ask(factsOf(own, fenceTable, runFunction(schema)));
-  const { standby, isolation, missing } = row;
-  const version = String(row['version']);
-  const findings: { readonly severity: 'error' | 'warning'; readonly message: string }[] = [];
-  const error = (isWrong: unknown, message: string): void =>
-    void (isWrong && findings.push({ severity: 'error', message }));
-  error(
-    Number(row['major']) < OLDEST_VERSION,
-    `is PostgreSQL ${version}: use ${OLDEST_VERSION} or newer`,
-  );
-  error(standby, 'is a standby, which takes no writes: connect to the primary');
-  error(
-    row['readonly'] === true && standby !== true,
-    'begins transactions that can not write: set default_transaction_read_only off',
-  );
-  error(
-    row['installed'] !== true,
-    'lacks the tables and functions of the locks: create them in a migration, with the SQL that postgresNode(…).ddl() returns',
-  );
-  error(
-    isolation !== 'read committed',
-    `begins transactions with the isolation level ${String(isolation)}, and locks need read committed: ALTER ROLE … SET default_transaction_isolation = 'read committed', or give them a pool of their own`,
-  );
-  error(
-    row['unlogged'],
-    'keeps locks in an UNLOGGED table, which is empty after a crash: ALTER TABLE … SET LOGGED',
-  );
-  error(
-    !['UTF8', 'SQL_ASCII'].includes(String(row['encoding'])),
-    `has the encoding ${String(row['encoding'])}, which lacks characters that keys may have: use a database with UTF8`,
-  );
-  error(missing, `a right is missing: GRANT ${String(missing)} TO the user of this connection`);
-  error(row['inexecutable'], 'a right is missing: GRANT EXECUTE ON the functions redlock_v1…');
+  const refusals = [...refusalsOf(row)];
+  const errors = [...refusals, ...dangersOf(row)];
+  const findings: NonNullable<NodeFacts['findings']>[number][] = errors.map((message) => ({
+    severity: 'error',
+    message,
+  }));
   if (row['fsync'] === 'off') {
     const message = 'runs with fsync off: after a crash a held lock may get a second holder';
     findings.push({ severity: 'warning', message });
@@ -69,13 +43,41 @@ export async function examineDatabase(
   return {
     kind: 'facts',
     runId: '',
-    version,
-    role: standby === true ? 'standby' : 'primary',
+    version: String(row['version']),
+    role: row['standby'] === true ? 'standby' : 'primary',
     clusterEnabled: false,
     maxmemoryPolicy: '',
     appendOnly: true,
     connectedReplicas: 0,
+    refusesWrites: refusals[0],
     missingRights: [],
     findings,
   };
+}
+
+/** Why it gives no locks. Each can also happen to a database that gave some: nothing but an answer like this says so without a call. */
+function* refusalsOf(row: SqlRow): Generator<string> {
+  const { standby, isolation, missing } = row;
+  if (standby === true) yield 'is a standby, which takes no writes: connect to the primary';
+  else if (row['readonly'] === true)
+    yield 'begins transactions that can not write: set default_transaction_read_only off';
+  if (row['installed'] !== true)
+    yield 'lacks the tables and functions of the locks: create them in a migration, with the SQL that postgresNode(…).ddl() returns';
+  if (isolation !== 'read committed')
+    yield `begins transactions with the isolation level ${String(isolation)}, and locks need read committed: ALTER ROLE … SET default_transaction_isolation = 'read committed', or give them a pool of their own`;
+  if (typeof missing === 'string')
+    yield `a right is missing: GRANT ${missing} TO the user of this connection`;
+  if (row['inexecutable'] === true)
+    yield 'a right is missing: GRANT EXECUTE ON the functions redlock_v1…';
+}
+
+/** Why locks that it gives would not be safe. */
+function* dangersOf(row: SqlRow): Generator<string> {
+  const encoding = String(row['encoding']);
+  if (Number(row['major']) < OLDEST_VERSION)
+    yield `is PostgreSQL ${String(row['version'])}: use ${OLDEST_VERSION} or newer`;
+  if (row['unlogged'] === true)
+    yield 'keeps locks in an UNLOGGED table, which is empty after a crash: ALTER TABLE … SET LOGGED';
+  if (!['UTF8', 'SQL_ASCII'].includes(encoding))
+    yield `has the encoding ${encoding}, which lacks characters that keys may have: use a database with UTF8`;
 }

@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import type pg from 'pg';
 import type { Timers } from '../../lib/core/environment.ts';
 import { NodeNames } from '../../lib/core/nodes/node-names.ts';
@@ -247,6 +247,48 @@ describe('the end of a node', () => {
     expect(await joined).toMatchObject({ kind: 'joined' });
     expect(environment.pendingTimers).toBe(0);
   });
+});
+
+describe('a database that lets this process write no more', () => {
+  beforeAll(() =>
+    server.pool.query(
+      'CREATE ROLE app LOGIN; GRANT SELECT, INSERT, UPDATE, DELETE ON redlock_lease, redlock_waiter, redlock_process, redlock_fence TO app',
+    ),
+  );
+
+  it.each([
+    [
+      'is read only',
+      (own: pg.Pool) => own.query('SET default_transaction_read_only = on'),
+      (own: pg.Pool) => own.query('SET default_transaction_read_only = off'),
+      'default_transaction_read_only',
+    ],
+    [
+      'took its rights',
+      () => server.pool.query('REVOKE UPDATE ON redlock_lease FROM app'),
+      () => server.pool.query('GRANT UPDATE ON redlock_lease TO app'),
+      'GRANT UPDATE ON redlock_lease',
+    ],
+  ])(
+    'because it %s is not ready, and says why, until it does',
+    async (_name, end, begin, reason) => {
+      const connectionString = server.urlWith((url) => (url.username = 'app'));
+      const own = newPool({ connectionString, max: 1 });
+      const redlock = await open([postgresNode(own)]);
+      await end(own);
+      await expect(redlock.acquire('refused', { wait: 0 })).rejects.toMatchObject({
+        code: 'QUORUM_UNAVAILABLE',
+      });
+      await eventually(() =>
+        expect(redlock.status()).toMatchObject({
+          ready: false,
+          nodes: [{ state: 'refusing', reason: expect.stringContaining(reason) }],
+        }),
+      );
+      await begin(own);
+      expect(await redlock.ready(60_000)).toBe(true);
+    },
+  );
 });
 
 describe('what the database can not store', () => {
