@@ -183,6 +183,22 @@ describe('commands', () => {
     expect(first).toMatchObject(unknown);
     expect(others).toEqual(ACCEPTED.slice(1));
   });
+
+  it('are answered also when a tracer throws over a subscription, without which turns are found by asking', async () => {
+    const { Redis: Other } = await anotherCopy();
+    const prototype = Other.prototype as unknown as TracedPrototype;
+    const { sendCommand } = prototype;
+    let thrown = 0;
+    await joined(Other);
+    prototype.sendCommand = function (command, stream) {
+      if (command.name !== 'subscribe') return sendCommand.call(this, command, stream);
+      thrown += 1;
+      throw new Error('a fault of the tracer');
+    };
+    driver.node.listen(`lock:#turns:${tests}`);
+    await eventually(() => expect(thrown).toBe(1));
+    expect(await threeVotes()).toEqual(ACCEPTED);
+  });
 });
 
 describe('whatever a node calls', () => {

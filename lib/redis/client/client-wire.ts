@@ -81,7 +81,7 @@ export class ClientWire implements Wire {
       inModuleContext(() => this.#listener.message(from, text)),
     );
     this.#socket.guard.subscribed();
-    return this.#client.subscribe(channel);
+    return this.#call(['subscribe', channel]);
   }
 
   hold(isHeld: boolean): void {
