@@ -3,7 +3,7 @@ import { isIP } from 'node:net';
 import type { Environment } from '../core/environment.ts';
 import { CONNECT_TIMEOUT_MS } from './connection/heartbeat.ts';
 import { RedisConnection } from './connection/redis-connection.ts';
-import type { WireSource } from './wire.ts';
+import { NOT_WRITABLE, type WireSource } from './wire.ts';
 
 /** A balancer leads one of so many connections to another server. */
 const CONNECTIONS = 5;
@@ -13,13 +13,16 @@ const CONNECTIONS = 5;
  * address of each. All connections are open when the last one is answered, so that a server that restarts meanwhile is not two.
  *
  * @param open has the connections until then: whoever ends them ends the search
+ * @param asker the connection of the node for which it is: where that ended while the name was looked up, none is made
  */
 export async function findServers(
   source: WireSource,
   open: Set<RedisConnection>,
   environment: Environment,
+  asker: RedisConnection,
 ): Promise<string[]> {
   const hosts = source.host === undefined ? [] : await addressesOf(source.host);
+  if (!asker.isUsable) throw new Error(NOT_WRITABLE);
   const ask = async (host: string) =>
     [host, ...(await askServer(source, host, open, environment))] as const;
   const answers = await Promise.all(hosts.map(ask));

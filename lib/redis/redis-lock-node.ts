@@ -147,7 +147,8 @@ export class RedisLockNode implements port.LockNode {
     this.#ask(async (connection) => {
       const [facts, servers] = await Promise.all([
         examineServer(connection, this.#probeNames),
-        this.facts?.servers ?? findServers(this.#source, this.#search, this.#environment),
+        this.facts?.servers ??
+          findServers(this.#source, this.#search, this.#environment, connection),
       ]);
       return (this.facts = { ...facts, foundBy, servers });
     }, settle);

@@ -9,6 +9,7 @@ import { createRedisNode } from '../support/clients.ts';
 import { useLockModules } from '../security/use-lock-modules.ts';
 import { Balancer } from '../support/balancer.ts';
 import { eventually } from '../support/eventually.ts';
+import { NodeDriver } from '../support/node-driver.ts';
 import { useRedisServers } from '../support/redis-servers/use-redis-servers.ts';
 import type { RedisServer } from '../support/redis-servers/index.ts';
 import { useClosing, useRedlocks } from '../support/use-redlocks.ts';
@@ -115,6 +116,25 @@ describe('a start', () => {
     const boot = start([servers[0]!.url, one.url, other.url]);
     await expect(boot).rejects.toMatchObject(refused(new RegExp(`:${one.port}: leads to 2 serv`)));
     await expect(boot).rejects.toMatchObject(refused(new RegExp(`:${other.port}: leads to 2 ser`)));
+  });
+
+  it('that ends while a name is looked up connects no more', async () => {
+    const node = createRedisNode(await name('locks', servers.slice(0, 1)));
+    const driver = await NodeDriver.open(closing(node));
+    const answers: Answer[] = [];
+    const { lookup: known } = dns;
+    dns.lookup = ((_host: string, _options: object, answer: Answer) =>
+      answers.push(answer)) as unknown as typeof lookup;
+    try {
+      const examined = driver.examine();
+      await eventually(() => expect(answers).toHaveLength(1));
+      await node.close();
+      answers[0]!(null, [{ address: '127.0.0.2', family: 4 }]);
+      expect(await examined).toMatchObject({ kind: 'failed', reason: 'unreachable' });
+      expect(answers).toHaveLength(1);
+    } finally {
+      dns.lookup = known;
+    }
   });
 
   it('takes several names and addresses of one server', async () => {
