@@ -129,7 +129,7 @@ function* errorsOf(facts: NodeFacts, options: StartupCheckOptions): Generator<st
     yield `has min-replicas-max-lag ${facts.maxLagMs / 1_000}, longer than the maxLag of failover (${maxLagMs} ms): give all processes failover: { maxLag: '${facts.maxLagMs / 1_000}s' }`;
   if (servers.length > 1)
     yield `leads to ${servers.length} servers (at ${[...new Set(servers)].join(', ')}), so that two processes could hold one lock, each on another one: give each server as a node of its own, by an address that leads to no other, such as the names of the pods of a StatefulSet (redis-0.redis, redis-1.redis)`;
-  for (const right of missingRights.filter((each) => !isForTurns(each)))
+  for (const right of missingRights)
     yield `a right is missing (${right}): grant the user ${requiredAclRules(options.keyPrefix)}`;
 }
 
@@ -137,7 +137,7 @@ function* warningsOf(
   facts: NodeFacts,
   { keyPrefix, restartGuard, maxLagMs }: StartupCheckOptions,
 ): Generator<string> {
-  const { version, appendOnly, connectedReplicas, maxmemoryPolicy, runId, missingRights } = facts;
+  const { version, appendOnly, connectedReplicas, maxmemoryPolicy, runId } = facts;
   // It has no data to lose.
   if (facts.role === 'sentinel') return;
   if (facts.refusesWrites !== undefined)
@@ -155,7 +155,7 @@ function* warningsOf(
     yield `may evict held locks when memory is full (maxmemory-policy ${maxmemoryPolicy}): set maxmemory-policy noeviction`;
   if (!restartGuard && !appendOnly && runId !== '' && !isReplaceable)
     yield 'keeps locks in memory only, so that a restart of Redis may give a held lock to a second holder. That is fine for development; for production set appendonly yes and appendfsync always in Redis, or restartGuard: true here';
-  for (const right of missingRights.filter(isForTurns))
+  for (const right of facts.missingTurnRights ?? [])
     yield `can't tell waiting processes that a lock is free, so they find out late and out of order: a right is missing (${right}): grant +${commandOf(right)} &${keyPrefix}*`;
 }
 
@@ -234,6 +234,8 @@ export async function examineServer(
     return /^\d+$/.test(value) ? Number(value) : undefined;
   };
   const maxLagS = setting('min-replicas-max-lag');
+  const isDenied = (each: string) => ![CONDITION, CLUSTER].some((code) => code.test(each));
+  const denied = [...new Set(said)].filter(isDenied);
   return {
     kind: 'facts',
     runId: field('run_id'),
@@ -247,9 +249,8 @@ export async function examineServer(
     minReplicas: setting('min-replicas-to-write'),
     maxLagMs: maxLagS === undefined ? undefined : maxLagS * 1_000,
     refusesWrites: said.find((each) => NO_WRITES.test(each))?.replace(/^[^:]*: (?=[A-Z]+ )/, ''),
-    missingRights: [...new Set(said)].filter(
-      (each) => ![CONDITION, CLUSTER].some((code) => code.test(each)),
-    ),
+    missingRights: denied.filter((each) => !isForTurns(each)),
+    missingTurnRights: denied.filter(isForTurns),
   };
 }
 

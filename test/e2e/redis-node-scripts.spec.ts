@@ -318,8 +318,8 @@ describe('a user with the least rights', () => {
       const limited = await nodeOfUser(rules);
       const facts = await limited.examine();
       expect(facts).toMatchObject({ kind: 'facts' });
-      const { missingRights } = facts as NodeFacts;
-      expect(missingRights.join('\n').toLowerCase()).toMatch(
+      const { missingRights, missingTurnRights = [] } = facts as NodeFacts;
+      expect([...missingRights, ...missingTurnRights].join('\n').toLowerCase()).toMatch(
         new RegExp(`^${command.replace('|', '\\|')}: `, 'm'),
       );
     },

@@ -87,14 +87,20 @@ describe('the outage of a quorum that is connected', () => {
   );
 
   it.each([
-    ['has no memory', 'maxmemory', '1'],
-    ['lacks a replica', 'min-replicas-to-write', '1'],
+    ['has no memory', 'CONFIG SET maxmemory 1', 'CONFIG SET maxmemory 0'],
+    ['lacks a replica', 'CONFIG SET min-replicas-to-write 1', 'CONFIG SET min-replicas-to-write 0'],
+    [
+      'took a right from this user',
+      'ACL SETUSER default -set -psetex',
+      'ACL SETUSER default +set +psetex',
+    ],
   ])(
     'is one, however often a server that %s is joined and refuses, and ends without a call',
-    async (_, setting, value) => {
+    async (_, begins, ends) => {
       const process = await single.process();
       const { redlock } = process;
-      await single.command('CONFIG', 'SET', setting, value);
+      const say = (line: string) => single.command(...(line.split(' ') as [string, ...string[]]));
+      await say(begins);
       for (let call = 1; call <= 3; call += 1) {
         await expect(redlock.acquire('a', { wait: 0 })).rejects.toEqual(refused);
         const [joins = 0] = await single.calls('eval');
@@ -107,7 +113,7 @@ describe('the outage of a quorum that is connected', () => {
         expect(storyOf(process)).toMatchObject([{ type: 'quorum-lost' }]);
       }
       expect(await redlock.ready(0)).toBe(false);
-      await single.command('CONFIG', 'SET', setting, '0');
+      await say(ends);
       expect(await redlock.ready(60_000)).toBe(true);
       expect(storyOf(process).slice(1)).toMatchObject([{ type: 'quorum-back', refusedCalls: 3 }]);
       await redlock.withLock('a', () => undefined, { wait: 0 });

@@ -309,8 +309,10 @@ export interface NodeFacts {
   readonly maxLagMs?: number | undefined;
   /** Why it refuses every write at the moment, in the server's own words; undefined when it does not. */
   readonly refusesWrites?: string | undefined;
-  /** Rights that our user lacks, as the server's own messages; empty when all are there. */
+  /** Rights that our user lacks, as the server's own messages; empty when all are there. Without them it gives no locks. */
   readonly missingRights: readonly string[];
+  /** Those that only the order of the waiting ones needs. */
+  readonly missingTurnRights?: readonly string[];
   /** What the node itself found wrong or doubtful. Where it is given, nothing is concluded from the other facts. */
   readonly findings?: readonly {
     readonly severity: 'error' | 'warning';

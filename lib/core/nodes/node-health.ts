@@ -152,6 +152,7 @@ export class NodeHealth {
 
 /** What a node says against votes; undefined where it says nothing, or could not be asked. */
 function refusalIn(reply: NodeFacts | NodeFailure): string | undefined {
-  if (reply.kind === 'facts') return reply.refusesWrites;
-  return reply.reason === 'error' ? reply.message : undefined;
+  if (reply.kind === 'failed') return reply.reason === 'error' ? reply.message : undefined;
+  const [right] = reply.missingRights;
+  return reply.refusesWrites ?? (right && `a right is missing (${right})`);
 }

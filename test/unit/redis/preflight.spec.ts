@@ -68,7 +68,7 @@ describe('start-up checks', () => {
       (command) =>
         [
           `no right to ${command}`,
-          { missingRights: [`${command}: NOPERM x`] },
+          { missingTurnRights: [`${command}: NOPERM x`] },
           'warning',
           new RegExp(
             `out of order.*\\(${command}: NOPERM x\\): grant \\+${command.toLowerCase()} &lock:\\*$`,
