@@ -4,6 +4,7 @@ import type { ClientSourceOptions } from '../../lib/redis/client/client-source.t
 import { createRedisNode } from '../support/clients.ts';
 import type { LinkTarget } from '../support/link.ts';
 import { NodeDriver } from '../support/node-driver.ts';
+import { startRedisCluster } from '../fencing/support/redis-cluster.ts';
 import { bulk, isQuestion, JOINED, ScriptedRedis, shakeHands } from '../support/scripted-redis.ts';
 import { useClosing } from '../support/use-redlocks.ts';
 
@@ -119,6 +120,16 @@ describe('a cluster as one node', () => {
       ({ scripted }) => scripted.commands.filter(([name]) => name === 'eval').length,
     );
     expect(joins).toEqual([0, 1, 0]);
+  });
+
+  it('is the one server that was asked where that has met no other, and does not know its own address', async () => {
+    const [server] = await startRedisCluster(1);
+    closing({ close: () => server!.stop() });
+    const { host, port } = server!;
+    const node = closing(createRedisNode({ cluster: [{ host, port }] }, { keyPrefix }));
+    const driver = await NodeDriver.open(node);
+    const markerName = `${keyPrefix}#marker`;
+    expect((await driver.join(0, { markerName })).kind).toBe('joined');
   });
 
   it('is looked for with what credentials() give now, and not with the password in its options', async () => {

@@ -30,8 +30,8 @@ interface Lookup {
   readonly question: readonly [command: string, ...words: string[]];
   /** What they ask of a client. @default what the primary does */
   readonly access?: Pick<RedisOptions, 'tls' | 'username' | 'password'>;
-  /** Finds the host and the port in the answer, which may be anything. */
-  readonly read: (answer: unknown) => readonly unknown[];
+  /** Finds the host and the port in the answer of the server that was asked, which may be anything. */
+  readonly read: (answer: unknown, asked: Place) => readonly unknown[];
   /** What one of them does not know. */
   readonly unknown: string;
 }
@@ -59,10 +59,12 @@ export function findInCluster(
   return findByAsking(template, {
     servers: servers.map(({ host, port }) => ({ host, port })),
     question: ['cluster', 'slots'],
-    read: (answer) => {
+    read: (answer, asked) => {
       const ranges = listOf(answer).map(listOf);
       const range = ranges.find(([first, last]) => Number(first) <= slot && slot <= Number(last));
-      return listOf(range?.[2]);
+      // The host is left out where it is the one that was asked: a server that has met no other one knows only its port.
+      const [host, port] = listOf(range?.[2]);
+      return Number(port) > 0 ? [host || asked.host, port] : [];
     },
     unknown: `the primary of slot ${slot}, that of ${keyPrefix}`,
   });
@@ -86,7 +88,7 @@ function findByAsking(template: RedisInstance, lookup: Lookup): FindServer {
       const own = { ...server, tls: withName(tls, server.host), username, password };
       const client = template.duplicate({ ...ONE_QUESTION, ...own }) as Redis;
       const answer = await ask(client, signal, question);
-      const [host, port] = read(answer);
+      const [host, port] = read(answer, server);
       if (typeof host === 'string' && host !== '') {
         const address = `${host}:${port as number}`;
         const mapped = typeof natMap === 'function' ? natMap(address) : natMap?.[address];
