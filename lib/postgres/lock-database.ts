@@ -6,6 +6,7 @@ import { postgresFence } from '../fencing/drivers/postgres-fence.ts';
 import {
   isInPostgresTransaction,
   withClient,
+  type PooledClient,
   type PostgresClient,
   type PostgresPool,
 } from '../fencing/drivers/postgres-pool.ts';
@@ -22,8 +23,8 @@ export interface LockDatabase {
   readonly pglite: Pglite<any> | undefined;
   /**
    * @param giveUp rejects when the answer has been due for too long from its call on: a connection of a pool is thrown away then, because
-   *   what was sent on it may still be executed. The wait for a connection is not counted where it is known: to give up would be to
-   *   lose the place in the line for one.
+   *   what was sent on it may still be executed. The wait in the line of a pool is not counted where it is known: to give up would be
+   *   to lose the place in it.
    */
   query(
     sql: string,
@@ -85,18 +86,32 @@ function queryPool(
   giveUp: () => Promise<never>,
 ): Promise<readonly SqlRow[]> {
   let isGivenUp = false;
-  const run = async (client: PostgresClient): Promise<readonly SqlRow[]> => {
-    const silence = giveUp().catch((error: unknown) => {
+  let silence: Promise<never> | undefined;
+  const untilSilence = () =>
+    (silence ??= giveUp().catch((error: unknown) => {
       isGivenUp = true;
       throw error;
-    });
+    }));
+  // The network may forget a connection while it is made, and nobody would end it: the line would stand still for good.
+  const patient = async (connecting: Promise<PooledClient>): Promise<PooledClient> => {
+    try {
+      return await Promise.race([connecting, untilSilence()]);
+    } catch (error) {
+      connecting.then(
+        (client) => client.release(),
+        () => undefined,
+      );
+      throw error;
+    }
+  };
+  const run = async (client: PostgresClient): Promise<readonly SqlRow[]> => {
     // In a transaction that an earlier user left open, nothing would be committed. Only newer versions of pg know of it.
     const isOldClient = client.getTransactionStatus === undefined;
     const ask = async () => {
       if (isOldClient && (await isInPostgresTransaction(client))) await client.query('ROLLBACK');
       return client.query({ text, values: [...values] });
     };
-    return (await Promise.race([ask(), silence])).rows as readonly SqlRow[];
+    return (await Promise.race([ask(), untilSilence()])).rows as readonly SqlRow[];
   };
-  return withClient(pool, run, () => isGivenUp);
+  return withClient(pool, run, () => isGivenUp, patient);
 }

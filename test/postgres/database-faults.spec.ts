@@ -122,10 +122,10 @@ describe('a connection', () => {
     const { hostname, port } = new URL(server.url);
     return closing(await Link.open({ host: hostname, port: Number(port) }));
   };
-  const over = (link: Link) => {
+  const over = (link: Link, settings: pg.PoolConfig = {}) => {
     const url = new URL(server.url);
     url.port = String(link.port);
-    return newPool({ connectionString: url.href });
+    return newPool({ connectionString: url.href, ...settings });
   };
 
   it('that goes silent is given up, and what it carried is unknown; the next one votes', async () => {
@@ -143,6 +143,22 @@ describe('a connection', () => {
     expect(await driver.release(names, 'holder..1', { granted: false })).toMatchObject({
       deleted: 1,
     });
+  });
+
+  it.each([
+    ['one of several', {}],
+    ['the only one, with a limit', { max: 1, connectionTimeoutMillis: 300 }],
+  ])('that the network forgets while it is made is replaced: %s', async (_, settings) => {
+    const link = await linkTo();
+    link.setMode({ kind: 'hold', direction: 'replies' });
+    const node = closing(postgresNode(over(link, settings)));
+    const driver = await NodeDriver.open(node, { connected: false, silenceLimitMs: 300 });
+    await eventually(() => expect(link.connections).toHaveLength(1));
+    link.forget();
+    link.setMode({ kind: 'pass' });
+    await driver.untilEvents(1);
+    expect((await driver.join()).kind).toBe('joined');
+    link.resetConnections();
   });
 
   it('that is cut at any byte of an answer leaves one holder at most, who can release', async () => {

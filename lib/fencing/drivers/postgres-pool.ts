@@ -23,7 +23,7 @@ export interface PostgresPool extends PostgresClient {
   on?(event: 'acquire', listener: () => void): unknown;
 }
 
-interface PooledClient extends PostgresClient {
+export interface PooledClient extends PostgresClient {
   release(error?: Error | boolean): void;
   on?(event: 'error', listener: (error: Error) => void): unknown;
   removeListener?(event: 'error', listener: (error: Error) => void): unknown;
@@ -62,15 +62,18 @@ const LOST_STATEMENT = /^(26000|0A000)$/;
  * Lends a client of the pool, without the transaction that an earlier user of it may have left open.
  *
  * @param isGivenUp whether an answer on it is still due when `use` rejects: then it is thrown away, and asked nothing more
+ * @param patient rejects when a client takes too long for which nobody else has to give one back
  */
 export async function withClient<Result>(
   pool: PostgresPool,
   use: (client: PostgresClient) => Promise<Result>,
   isGivenUp: () => boolean = () => false,
+  patient = (connecting: Promise<PooledClient>): Promise<PooledClient> => connecting,
 ): Promise<Result> {
   const connecting = outsideWork(() => pool.connect());
-  if (isUsedUp(pool)) warnOfWait(pool);
-  const client = await connecting;
+  const isInLine = isUsedUp(pool);
+  if (isInLine) warnOfWait(pool);
+  const client = await (isInLine ? connecting : patient(connecting));
   let broken: Error | undefined;
   // A session that the server ends while it idles is an event; without a listener it would end the process.
   const onError = (error: Error): void => void (broken ??= error);
