@@ -13,8 +13,8 @@ export interface RunPlan extends RunRules {
   readonly ledger: RunLedger | undefined;
   /** For how long the lock is kept, in place of a row in the ledger. */
   readonly minHold?: number;
-  /** How long a call by hand waits: another process may be looking whether a run is due. */
-  readonly wait?: number;
+  /** Such a call waits: another process may be looking whether a run is due. */
+  readonly isByHand?: boolean;
   /** `Class.method`; absent for a job of node-cron. */
   readonly where?: string;
   /** The times up to this one whose runs were missed. @param attempt 0: this run is skipped */
@@ -22,6 +22,11 @@ export interface RunPlan extends RunRules {
 }
 
 const PAUSE_MS = 1_000;
+
+/** The time of a run by hand: never on the second, which is for the times of expressions. */
+export function timeByHand(nowMs: number): Date {
+  return new Date(nowMs % 1_000 === 0 ? nowMs + 1 : nowMs);
+}
 
 /**
  * A run of a job: the first argument of a method under `@FencedCron`.
@@ -74,15 +79,21 @@ export class CronRun<Transaction = any> {
 
   /** @internal */
   get lockOptions() {
-    const { ledger, minHold = 0, wait = 0 } = this.#plan;
+    const { host, ledger, minHold = 0, isByHand } = this.#plan;
+    const wait = isByHand ? host.redlock.options.acquire.waitMs : 0;
     return { claim: ledger !== undefined, minHold, wait };
   }
 
   /** @internal Whether its work may begin, under this lock. */
   async begin(lock: Lock): Promise<boolean> {
-    const { ledger } = this.#plan;
+    const { ledger, isByHand } = this.#plan;
     this.#lock = lock;
-    const begun = await ledger?.begin(this, lock.token, this.#plan);
+    let begun = await ledger?.begin(this, lock.token, this.#plan);
+    // The ledger knows a run by its time, and another call by hand may have come in the same millisecond.
+    while (ledger && isByHand && !begun?.attempt) {
+      Object.assign(this, { scheduled: timeByHand(Number(this.scheduled) + 1) });
+      begun = await ledger.begin(this, lock.token, this.#plan);
+    }
     const attempt = ledger ? (begun?.attempt ?? 0) : 1;
     Object.assign(this, { token: lock.token, signal: lock.signal, attempt });
     this.isSettled = !ledger || attempt === 0;

@@ -15,7 +15,7 @@ import { beginsWithApplication } from '../nest/fenced/start-check.ts';
 import type { LockHost } from '../locks/lock-host.ts';
 import { calledBy } from '../core/holding/reentrancy.ts';
 import { REDLOCK_HOST } from '../nest/redlock.constants.ts';
-import { CronRun } from './cron-run.ts';
+import { CronRun, timeByHand } from './cron-run.ts';
 import { CronTimes } from './cron-times.ts';
 import { ledgerOf, schedule, stopJobs, type JobDefinition } from './scheduled-job.ts';
 
@@ -140,11 +140,11 @@ function inRuns(
     if (!host || !runner) return locked.apply(this, args);
     const { name, where } = job;
     if (!(args[0] instanceof CronRun))
-      args[0] = new CronRun(name, nowByHand(host), {
+      args[0] = new CronRun(name, timeByHand(Date.now()), {
         host,
         ledger: ledgerOf(host),
         where,
-        wait: host.redlock.options.acquire.waitMs,
+        isByHand: true,
       });
     const run = args[0] as CronRun;
     const lockOptions = calledBy(definition.caller, {
@@ -168,22 +168,6 @@ function inRuns(
     };
     return runner.run({ ...definition, lockOptions }, args, work);
   };
-}
-
-/** The latest run by hand in each application: when it was called, and the time that it has. */
-const latestByHand = new WeakMap<LockHost, readonly [calledMs: number, timeMs: number]>();
-
-/**
- * The time of a run by hand, by which the ledger knows it: no two calls have the same, and none is on the second, which is for the times of
- * expressions. After a clock was set back it is the right one again.
- */
-function nowByHand(host: LockHost): Date {
-  const nowMs = Date.now();
-  const [calledMs, timeMs] = latestByHand.get(host) ?? [nowMs, 0];
-  const nextMs = calledMs > nowMs ? nowMs : Math.max(nowMs, timeMs + 1);
-  const ownMs = nextMs % 1_000 === 0 ? nextMs + 1 : nextMs;
-  latestByHand.set(host, [nowMs, ownMs]);
-  return new Date(ownMs);
 }
 
 /** Starts the jobs of a class when Nest starts the application, and stops them when it shuts down, around the hooks of the class. */
