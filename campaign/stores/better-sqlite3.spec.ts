@@ -11,7 +11,7 @@ import type { OpenSqlite } from '../../test/fencing/support/sqlite-drivers.ts';
 import { itKeepsSqlitePromises } from '../../test/fencing/support/sqlite-promises.ts';
 import { itKeepsTransactionPromises } from '../../test/fencing/support/transaction-promises.ts';
 import { installSqlite } from '../../test/support/databases/install-sqlite.ts';
-import { itFences } from './support/fenced-client.ts';
+import { itFences, itKeepsTables } from './support/fenced-client.ts';
 
 // These are the promises that `npm test` shows with the libsql package, which has the same interface and needs no compiler.
 
@@ -34,9 +34,11 @@ itKeepsTransactionPromises('SQLite', (options) => sqliteFence(database, options)
 
 const facts = { url: file, levels: [] };
 itFences('better-sqlite3', sqliteClient(Database), 'sqlite', () => plainSqlite(database), facts);
-for (const [name, open] of Object.entries(sqliteOrms(Database)))
+for (const [name, open] of Object.entries(sqliteOrms(Database))) {
   itKeepsItsPromises(name, open, {
     ...facts,
     endings: [['COMMIT']],
     write: "UPDATE account SET text = 'x'",
   });
+  itKeepsTables(name, () => open(file()));
+}

@@ -41,7 +41,7 @@ export class Turns {
   #isProven = false;
   #channel = '';
   #end: (() => unknown) | undefined;
-  /** Replaces a connection of its own. */
+  /** Replaces the present connection; undefined where a PGlite tells its own process. */
   #over: (() => void) | undefined;
   #timer: TimerHandle;
   #isClosed = false;
@@ -126,7 +126,7 @@ export class Turns {
       return process.emitWarning(needs);
     }
     this.#over = over;
-    // It has the time of a whole proof also where the network forgets it while it connects.
+    // A connection that the network forgets while it is made is replaced as well, after the time of a whole proof.
     this.#isProven = true;
     this.#end = () => {
       const ending = client.end();

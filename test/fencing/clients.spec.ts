@@ -1,7 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import Database from 'libsql';
 import { FencingToken } from '../../lib/core/fencing-token.ts';
 import { mysqlFence, postgresFence, sqliteFence } from '../../lib/fencing/index.ts';
@@ -9,6 +6,7 @@ import { useMariadb, usePostgres } from '../support/databases/use-databases.ts';
 import { itKeepsItsPromises } from './support/client-promises.ts';
 import { CLIENTS, pglite, type DatabaseName } from './support/clients.ts';
 import { inPostgres } from './support/hand-written-transactions.ts';
+import { useClientUrls } from './support/use-clients.ts';
 
 // Duties of each driver and ORM on each database. That it fences at all, conformance.spec.ts shows.
 
@@ -39,33 +37,20 @@ describe('a fence over', () => {
   const mariadb = useMariadb(async (pool) => {
     for (const statement of [mysqlFence(pool).ddl(), SEAT, FILL]) await pool.query(statement);
   });
-  let folder: string;
-  /** A file for each: two drivers may not have the same one. */
-  const fileOf = (name: string): string => join(folder, `${name.replace(':', '-')}.db`);
+  const urlOf = useClientUrls({ postgres, mariadb });
   beforeAll(async () => {
-    folder = mkdtempSync(join(tmpdir(), 'fenced-lock-clients-'));
     for (const name of Object.keys(CLIENTS.SQLite)) {
-      const database = new Database(fileOf(name));
+      const database = new Database(urlOf(name, 'SQLite'));
       database.exec(`${sqliteFence(database).ddl()} ${SEAT}; ${FILL}`);
       database.close();
     }
     await (await pglite.start()).exec(`${SEAT}; ${FILL}`);
   });
-  afterAll(async () => {
-    rmSync(folder, { recursive: true, force: true });
-    await pglite.close();
-  });
 
-  const urls: Readonly<Record<DatabaseName, (name: string) => string>> = {
-    PostgreSQL: () => postgres.url,
-    PGlite: () => '',
-    MariaDB: () => mariadb.url,
-    SQLite: fileOf,
-  };
   for (const [on, clients] of Object.entries(CLIENTS) as [DatabaseName, typeof CLIENTS.SQLite][])
     for (const [name, open] of Object.entries(clients))
       itKeepsItsPromises(`${name} on ${on}`, open, {
-        url: () => urls[on](name),
+        url: () => urlOf(name, on),
         endings: endingsOf(on, name),
         write: WRITE,
         ...(on === 'SQLite' && { levels: [] }),

@@ -4,7 +4,7 @@ import { Test } from '@nestjs/testing';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import Libsql from 'libsql';
 import type { PoolClient } from 'pg';
-import { sqliteFence, StaleTokenError } from '../../lib/fencing/index.ts';
+import { sqliteFence } from '../../lib/fencing/index.ts';
 import { RedlockModule } from '../../lib/index.ts';
 import { postgresNode } from '../../lib/postgres/index.ts';
 import { CronRuns, cronDdl, FencedCron, type CronRun } from '../../lib/schedule/index.ts';
@@ -14,82 +14,12 @@ import { EACH_CLIENT, useClients } from '../fencing/support/use-clients.ts';
 import { closeAll, closeLater, silentLogger } from '../nest/support/applications.ts';
 import { usePostgres } from '../support/databases/use-databases.ts';
 import { eventually } from '../support/eventually.ts';
-
-const at = (text: string) => new Date(`2026-06-01T${text}:00.000Z`);
-const RULES = { isRepeated: true };
+import { at, itKeepsRuns, RULES } from './support/ledger-promises.ts';
 
 describe('the ledger of runs', () => {
   const openClient = useClients();
 
-  it.each(EACH_CLIENT)(
-    'over %s on %s lets a run begin once, and the last holder end it',
-    async (client, on) => {
-      const { fence, run: inTransaction, execute, close } = await openClient(client, on);
-      try {
-        // A transaction is where every client runs a statement.
-        for (const sql of [fence.ddl(), cronDdl(fence), cronDdl(fence)])
-          await inTransaction(async (transaction) => execute(transaction, sql));
-        const ledger = new RunLedger('test', fence);
-        const name = `jöb ${client}`;
-        const grant = (value: number) => createFencingToken(`cron:${name}`, value);
-        const run = { name, scheduled: at('03:00') };
-        const [first, second, third] = [grant(1), grant(2), grant(3)];
-
-        expect(await ledger.begin(run, first, RULES)).toEqual({ attempt: 1, previous: undefined });
-        expect(await ledger.isSettled(run)).toBe(false);
-        // The second has the lock of the job, so the first has lost it.
-        expect(await ledger.begin(run, second, RULES)).toEqual({ attempt: 2, previous: undefined });
-        const late = ledger.end(run, first, 'done', () => 'written');
-        await expect(late).rejects.toThrow(StaleTokenError);
-        expect(await ledger.isSettled(run)).toBe(false);
-        const failing = ledger.end(run, second, 'done', () =>
-          Promise.reject(new Error('no paper')),
-        );
-        await expect(failing).rejects.toThrow('no paper');
-        expect(await ledger.isSettled(run)).toBe(false);
-        const ending = ledger.end(run, second, 'done', (tx) => execute(tx, 'ROLLBACK'));
-        await expect(ending).rejects.toBeDefined();
-        expect(await ledger.isSettled(run)).toBe(false);
-        await ledger.end(run, second, 'done', () => undefined);
-        expect(await ledger.isSettled(run)).toBe(true);
-        const again = ledger.end(run, second, 'done', () => 'written');
-        await expect(again).rejects.toThrow(/has ended already \(done\), so nothing was written/);
-
-        expect(await ledger.begin(run, third, RULES)).toBeUndefined();
-        const next = { name, scheduled: at('04:00') };
-        expect(await ledger.begin(next, third, { ...RULES, isBeforeStart: true })).toEqual({
-          attempt: 1,
-          previous: at('03:00'),
-        });
-        const dates = { started: expect.any(Date), ended: expect.any(Date) };
-        expect(await ledger.list(name, 9)).toEqual([
-          {
-            name,
-            scheduled: at('04:00'),
-            ...dates,
-            ended: undefined,
-            outcome: undefined,
-            attempt: 1,
-            token: 3,
-            holder: third.holder,
-          },
-          {
-            name,
-            scheduled: at('03:00'),
-            ...dates,
-            outcome: 'done',
-            attempt: 2,
-            token: 2,
-            holder: second.holder,
-          },
-        ]);
-        expect(await ledger.list(name.toUpperCase(), 9)).toEqual([]);
-        expect(await ledger.first(name)).toEqual(at('03:00'));
-      } finally {
-        await close();
-      }
-    },
-  );
+  for (const [name, on] of EACH_CLIENT) itKeepsRuns(`${name} on ${on}`, () => openClient(name, on));
 
   it('forgets runs after 90 days, and keeps those of other jobs', async () => {
     const database = new Libsql(':memory:');

@@ -12,13 +12,15 @@ import {
   type ClientFacts,
 } from '../../../test/fencing/support/client-promises.ts';
 import type { OpenClient } from '../../../test/fencing/support/clients.ts';
+import { itIsDoneOnce } from '../../../test/once/support/once-promises.ts';
+import { itKeepsRuns } from '../../../test/schedule/support/ledger-promises.ts';
 
 /** Loads a package of this folder. */
 export const loadPackage: NodeJS.Require = createRequire(
   join(process.cwd(), 'campaign/stores/package.json'),
 );
 
-/** Tests: the client passes the conformance kit, and keeps the promises of the others. */
+/** Tests: the client passes the conformance kit, and keeps the promises of the others, and of the tables beside a fence. */
 export function itFences(
   name: string,
   open: OpenClient,
@@ -40,4 +42,11 @@ export function itFences(
     endings: [['COMMIT']],
     write: "UPDATE account SET text = 'x'",
   });
+  itKeepsTables(name, () => open(facts.url()));
+}
+
+/** Tests: what is done once, and the runs of a job, are kept through this client. */
+export function itKeepsTables(name: string, open: () => ReturnType<OpenClient>): void {
+  itIsDoneOnce(name, open);
+  itKeepsRuns(name, open);
 }

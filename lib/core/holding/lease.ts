@@ -82,7 +82,7 @@ export class Lease extends Deadline {
     }
     if (!this.#keeps || this.#ended || this.#nextExtensionMs === Number.POSITIVE_INFINITY) return;
     const { nowMs } = this.#nodes.clock;
-    // What is due already would be put off by each of many messages.
+    // Each of many messages would put off an extension that is due already.
     if (this.#nextExtensionMs <= nowMs) return;
     this.#nextExtensionMs = nowMs;
     this.#arm();

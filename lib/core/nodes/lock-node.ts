@@ -309,9 +309,9 @@ export interface NodeFacts {
   readonly maxLagMs?: number | undefined;
   /** Why it refuses every write at the moment, in the server's own words; undefined when it does not. */
   readonly refusesWrites?: string | undefined;
-  /** Rights that our user lacks, as the server's own messages; empty when all are there. Without them it gives no locks. */
+  /** The rights that our user lacks for locks, as the server's own messages. It is empty when all are there. */
   readonly missingRights: readonly string[];
-  /** Those that only the order of the waiting ones needs. */
+  /** The rights that our user lacks, and that only the order of those who wait needs. */
   readonly missingTurnRights?: readonly string[];
   /** What the node itself found wrong or doubtful. Where it is given, nothing is concluded from the other facts. */
   readonly findings?: readonly {

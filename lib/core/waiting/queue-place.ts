@@ -119,8 +119,8 @@ export class QueuePlace extends Deadline {
     if (isCalled && this.#call(this.#state === 'named')) return;
     const { alarms, clock } = this.#nodes;
     if (!this.hasTurn) return this.stand(clock.nowMs);
-    // Callers that did not try, such as a set whose other key is in use, come back later, and behind the others. A set that came back
-    // at once would be named again at once where nobody else waits, and keep a free key from calls that don't wait.
+    // The callers that did not try, such as a set whose other key is in use, come back later, and behind the others. If a set came
+    // back at once, and nobody else waited, it would be named again at once, and keep a free key from calls that don't wait.
     this.#ticket = 0;
     this.#tickets.clear();
     this.#keptBy.clear();

@@ -97,6 +97,14 @@ ON CONFLICT (resource) DO UPDATE SET
   ],
 };
 
+/**
+ * A statement that changes rows, as each driver runs a query. On SQLite, better-sqlite3 has another method for a statement without
+ * rows; and when DELETE comes first, MikroORM 6 leaves the statement open, and no later transaction works.
+ */
+export function asQuery(dialect: SqlDialect, sql: string): string {
+  return dialect === 'sqlite' ? `WITH none AS (SELECT 1) ${sql} RETURNING 1` : sql;
+}
+
 export const FENCE_SQL: Readonly<Record<SqlDialect, FenceSql>> = {
   postgresql: postgresFenceSql,
   mysql: mysqlFenceSql,

@@ -1,7 +1,7 @@
 import { FencedUsageError, RedlockConfigError } from '../../core/errors.ts';
 import type { Fence } from '../fence.ts';
 import { refuseEnded } from './advance-fence.ts';
-import { FENCE_SQL } from './dialect.ts';
+import { asQuery, FENCE_SQL } from './dialect.ts';
 import { FAILS_OUTSIDE } from './postgres-sql.ts';
 import { pruneRows } from './prune-fence.ts';
 import { isMissingTableError } from './sql-error.ts';
@@ -62,10 +62,7 @@ export class FencedTable {
 
   /** Runs one statement that gives no rows in a transaction of the fence. @throws FencedUsageError when the table is missing */
   async change(transaction: unknown, sql: string, parameters: readonly unknown[]): Promise<void> {
-    // better-sqlite3 has another method for such a statement, and MikroORM 6 leaves one open that begins with DELETE.
-    const isRead = this.dialect === 'sqlite';
-    const text = isRead ? `WITH none AS (SELECT 1) ${sql} RETURNING 1 AS changed` : sql;
-    await this.within(transaction, text, parameters);
+    await this.within(transaction, asQuery(this.dialect, sql), parameters);
   }
 
   /** @throws FencedUsageError when the work in a transaction of the fence has ended it, so that a statement would stand alone */

@@ -3,7 +3,7 @@ import { RedlockConfigError } from '../../core/errors.ts';
 import { MARGIN_MS } from '../fence-arguments.ts';
 import { FIRST_TIME } from '../fence-claim.ts';
 import type { Steps } from '../steps.ts';
-import { FENCE_SQL, type FenceTable } from './dialect.ts';
+import { asQuery, FENCE_SQL, type FenceTable } from './dialect.ts';
 import { send, type SqlExecutor, type SqlRow } from './sql-executor.ts';
 
 /** MariaDB takes a list of 1,000 for a table of its own, and may look at all rows to delete those, and lock them. */
@@ -15,7 +15,7 @@ const PRUNE_SQL = {
     shownKey: 'resource',
     index: '',
     lockFree: 'FOR UPDATE SKIP LOCKED',
-    delete: ['DELETE', ''],
+    delete: 'DELETE',
   },
   mysql: {
     // A text would depend on the character set of the connection.
@@ -23,16 +23,14 @@ const PRUNE_SQL = {
     // A statement without the index may look at all rows, and lock them.
     index: 'FORCE INDEX (PRIMARY)',
     lockFree: 'FOR UPDATE SKIP LOCKED',
-    delete: ['DELETE f', ''],
+    delete: 'DELETE f',
   },
   sqlite: {
     shownKey: 'resource',
     index: '',
     // The transaction has locked the file.
     lockFree: '',
-    // When DELETE comes first, MikroORM 6 leaves the statement open, and no later transaction works. A statement without rows would
-    // have to be run in another way.
-    delete: ['WITH none AS (SELECT 1) DELETE', 'RETURNING 1'],
+    delete: 'DELETE',
   },
 } as const;
 
@@ -101,12 +99,7 @@ function* deletePage(
   after: string,
 ): Steps<Page> {
   const { text } = FENCE_SQL[dialect];
-  const {
-    shownKey,
-    index,
-    lockFree,
-    delete: [start, end],
-  } = PRUNE_SQL[dialect];
+  const { shownKey, index, lockFree, delete: start } = PRUNE_SQL[dialect];
   const old = `FROM ${name} AS f ${index} WHERE ${isOld} AND resource`;
   const among = (keys: readonly string[]): string =>
     `${old} IN (${keys.map((_key, at) => text(`$${at + 1}`)).join(', ')})`;
@@ -117,6 +110,6 @@ function* deletePage(
   const next = `${old} > ${text('$1')} ORDER BY resource LIMIT ${KEYS_PER_PAGE}`;
   const page = yield* select(next, [after]);
   const free = page.length > 0 ? yield* select(`${among(page)} ${lockFree}`, page) : page;
-  if (free.length > 0) yield send(executor, `${start} ${among(free)} ${end}`, free);
+  if (free.length > 0) yield send(executor, asQuery(dialect, `${start} ${among(free)}`), free);
   return { deleted: free.length, last: page[KEYS_PER_PAGE - 1] };
 }

@@ -10,10 +10,13 @@ export const EACH_CLIENT = Object.entries(CLIENTS).flatMap(([on, drivers]) =>
   Object.keys(drivers).map((name) => [name, on as DatabaseName] as const),
 );
 
-/** Gives each client a database, which the clients of a server share; each of SQLite has a file of its own. */
-export function useClients(): (name: string, on: DatabaseName) => Promise<FencedClient> {
-  const postgres = usePostgres(async () => undefined);
-  const mariadb = useMariadb(async () => undefined);
+interface Servers {
+  readonly postgres: { readonly url: string };
+  readonly mariadb: { readonly url: string };
+}
+
+/** Where each client finds its database. Each of SQLite has a file of its own: two drivers may not have the same one. */
+export function useClientUrls({ postgres, mariadb }: Servers) {
   const folder = mkdtempSync(join(tmpdir(), 'each-client-'));
   afterAll(async () => {
     rmSync(folder, { recursive: true, force: true });
@@ -25,5 +28,13 @@ export function useClients(): (name: string, on: DatabaseName) => Promise<Fenced
     MariaDB: () => mariadb.url,
     SQLite: (name) => join(folder, `${name.replace(':', '-')}.db`),
   };
-  return async (name, on) => CLIENTS[on][name]!(urls[on](name));
+  return (name: string, on: DatabaseName): string => urls[on](name);
+}
+
+/** Gives each client a database, which the clients of a server share. */
+export function useClients(): (name: string, on: DatabaseName) => Promise<FencedClient> {
+  const postgres = usePostgres(async () => undefined);
+  const mariadb = useMariadb(async () => undefined);
+  const urlOf = useClientUrls({ postgres, mariadb });
+  return async (name, on) => CLIENTS[on][name]!(urlOf(name, on));
 }

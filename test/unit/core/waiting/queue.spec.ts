@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import type { Lock } from '../../../../lib/core/lock.ts';
 import { clusterFactory, rejection } from '../support/cluster.ts';
 import type { Cluster, LockProcess } from '../support/cluster.ts';
 import type { RecordedNode } from '../support/recorded-node.ts';
@@ -6,6 +7,17 @@ import type { RecordedNode } from '../support/recorded-node.ts';
 const newCluster = clusterFactory();
 /** Time for which a key is kept for a process that is two ms away. */
 const GRACE_MS = 20;
+
+/** How long it takes from the release of a lock to the grant that waits for it. */
+async function delayAfterRelease(
+  cluster: Cluster,
+  lock: Lock,
+  grantedAtMs: Promise<number>,
+): Promise<number> {
+  const releasedAtMs = cluster.nowMs;
+  void lock.release();
+  return (await cluster.settle(grantedAtMs)) - releasedAtMs;
+}
 
 const queuesOf = ({ servers }: Cluster) =>
   servers.map((server) => server.call('ZCARD', 'lock:a#queue'));
@@ -49,9 +61,7 @@ describe('a place in line', () => {
     await cluster.failure(process.redlock.acquire(['a', 'c'], { wait: 0 }));
     void lockB.release();
     await cluster.advance(1_000);
-    const releasedAtMs = cluster.nowMs;
-    void lockA.release();
-    expect((await cluster.settle(granted)) - releasedAtMs).toBeLessThan(500);
+    expect(await delayAfterRelease(cluster, lockA, granted)).toBeLessThan(500);
   });
 
   it('is called after another call of its process was overdue, and then could not try', async () => {
@@ -71,9 +81,7 @@ describe('a place in line', () => {
     expect(await cluster.settle(refused)).toMatchObject({ causes: [{ reason: 'overloaded' }] });
     for (const node of process.nodes) node.latencyMs = 2;
     await cluster.advance(500);
-    const releasedAtMs = cluster.nowMs;
-    void lock.release();
-    expect((await cluster.settle(granted)) - releasedAtMs).toBeLessThan(500);
+    expect(await delayAfterRelease(cluster, lock, granted)).toBeLessThan(500);
   });
 
   it('ends at all servers with the lock that it waited for, also where another one had the vote', async () => {
@@ -119,10 +127,8 @@ describe('a turn for a process in which nobody waits any more', () => {
     const granted = next.redlock.acquire('a').then(() => cluster.nowMs);
     await cluster.advance(100);
     expect(queuesOf(cluster)).toEqual([2]);
-    const releasedAtMs = cluster.nowMs;
-    void lock.release();
     // The lock is kept for 160 ms, since the servers are 20 ms away.
-    expect((await cluster.settle(granted)) - releasedAtMs).toBeLessThan(100);
+    expect(await delayAfterRelease(cluster, lock, granted)).toBeLessThan(100);
   });
 });
 
@@ -172,9 +178,7 @@ describe('the look after a turn that nobody takes', () => {
     // Its place is noted, and the answer, with the lease of the holder, on its way.
     expect(queuesOf(cluster)).toEqual([2]);
     stopped.nodes[0]!.freeze();
-    const releasedAtMs = cluster.nowMs;
-    void lock.release();
-    expect((await cluster.settle(granted)) - releasedAtMs).toBeLessThan(100);
+    expect(await delayAfterRelease(cluster, lock, granted)).toBeLessThan(100);
   });
 });
 
@@ -198,9 +202,7 @@ describe('a row of grants in one process', () => {
     void row.redlock.acquire(['a', 'b']).catch(() => undefined);
     const granted = waiting.redlock.acquire('a').then(() => cluster.nowMs);
     await cluster.advance(10);
-    const releasedAtMs = cluster.nowMs;
-    void lock.release();
-    expect((await cluster.settle(granted)) - releasedAtMs).toBeLessThan(GRACE_MS);
+    expect(await delayAfterRelease(cluster, lock, granted)).toBeLessThan(GRACE_MS);
   });
 });
 
